@@ -1,0 +1,126 @@
+// Package measurement is the model of a snapshot document.
+//
+// A [Snapshot] holds measurements by type; a [Measurement] holds subtypes; a
+// [Subtype] holds readings by key, context for them, and ordered items for
+// what a node has several of. Absent, unreadable and zero are three things: a
+// key that does not apply is absent, a value that could not be read is listed
+// with its reason in the [CollectorStatus], and only a value that was read is
+// a [Reading].
+//
+// The same state gives the same bytes: maps are written sorted by key, and
+// [Snapshot.Normalize] sorts what has no order of its own.
+package measurement
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// What identifies the document format.
+const (
+	APIVersion = "aicr.run/v1"
+	Kind       = "Snapshot"
+)
+
+// Snapshot is the whole document.
+type Snapshot struct {
+	APIVersion   string            `json:"apiVersion"`
+	Kind         string            `json:"kind"`
+	Metadata     Metadata          `json:"metadata"`
+	Measurements []Measurement     `json:"measurements"`
+	Collectors   []CollectorStatus `json:"collectors"`
+}
+
+// Metadata tells when, by which version and on which node a snapshot was taken.
+type Metadata struct {
+	// Timestamp is in UTC, to the second.
+	Timestamp time.Time `json:"timestamp"`
+	// Version is that of the agent that captured the snapshot.
+	Version string `json:"version"`
+	// SourceNode is the node's name, or the host's outside a cluster.
+	SourceNode string `json:"source-node"`
+}
+
+// Type names a measurement.
+type Type string
+
+// The measurement types.
+const (
+	TypeOS  Type = "OS"
+	TypeK8s Type = "K8s"
+	TypeGPU Type = "GPU"
+)
+
+// Measurement groups what one kind of source tells.
+type Measurement struct {
+	Type     Type      `json:"type"`
+	Subtypes []Subtype `json:"subtypes"`
+}
+
+// Subtype is one source's readings.
+type Subtype struct {
+	Name string `json:"subtype"`
+	// Data holds scalars by key. A unit, where there is one, ends the key.
+	Data map[string]Reading `json:"data"`
+	// Context holds what describes Data, such as its source.
+	Context map[string]string `json:"context,omitempty"`
+	// Items are in the source's order (bus address, index), which is kept.
+	Items []Item `json:"items,omitempty"`
+}
+
+// Item is one of several like things, such as a GPU.
+type Item struct {
+	Name    string             `json:"name"`
+	Data    map[string]Reading `json:"data"`
+	Context map[string]string  `json:"context,omitempty"`
+}
+
+// State tells how a collector ended.
+type State string
+
+// The collector states.
+const (
+	// StateOK: all that the collector looks for was read or is known absent.
+	StateOK State = "ok"
+	// StatePartial: something could not be read; Unread tells what.
+	StatePartial State = "partial"
+	// StateFailed: nothing could be read.
+	StateFailed State = "failed"
+	// StateSkipped: the collector does not apply here; Reason tells why.
+	StateSkipped State = "skipped"
+)
+
+// CollectorStatus tells how one collector fared.
+type CollectorStatus struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Reason is something that a person can act on; empty for StateOK.
+	Reason string `json:"reason,omitempty"`
+	// Unread lists what could not be read, sorted by key.
+	Unread []Unread `json:"unread,omitempty"`
+	// DurationMS is the wall time in milliseconds.
+	DurationMS int64 `json:"duration-ms"`
+}
+
+// Unread is a reading that could not be read.
+type Unread struct {
+	// Key names the reading as <subtype>/<key> or <subtype>/<item>/<key>.
+	Key    string `json:"key"`
+	Reason string `json:"reason"`
+}
+
+// Normalize sorts measurements by type, subtypes by name, collectors by name
+// and unread keys, in place. Items keep their order.
+func (s *Snapshot) Normalize() {
+	slices.SortFunc(s.Measurements, func(a, b Measurement) int { return cmp.Compare(a.Type, b.Type) })
+	for i := range s.Measurements {
+		slices.SortFunc(s.Measurements[i].Subtypes, func(a, b Subtype) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	slices.SortFunc(s.Collectors, func(a, b CollectorStatus) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range s.Collectors {
+		slices.SortFunc(s.Collectors[i].Unread, func(a, b Unread) int {
+			return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason))
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// Reading is one scalar that was read: a string, a bool, an integer or a
+// float. The zero Reading is invalid and does not marshal, so that a value
+// never read cannot pass for one. A Reading is immutable.
+type Reading struct{ value any }
+
+// Str returns a Reading of a string.
+func Str(v string) Reading { return Reading{v} }
+
+// Bool returns a Reading of a bool.
+func Bool(v bool) Reading { return Reading{v} }
+
+// Int returns a Reading of an integer.
+func Int[T ~int | ~int8 | ~int16 | ~int32 | ~int64](v T) Reading { return Reading{int64(v)} }
+
+// Uint returns a Reading of an unsigned integer.
+func Uint[T ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64](v T) Reading { return Reading{uint64(v)} }
+
+// Float returns a Reading of a floating point number.
+func Float(v float64) Reading { return Reading{v} }
+
+// Any returns the value: string, bool, int64, uint64 or float64; nil for the
+// zero Reading.
+func (r Reading) Any() any { return r.value }
+
+// String returns the value as text.
+func (r Reading) String() string { return fmt.Sprint(r.value) }
+
+// Equal reports whether both hold the same value of the same type.
+func (r Reading) Equal(o Reading) bool { return r.value == o.value }
+
+// MarshalJSON writes the bare scalar. NaN, infinities and the zero Reading are
+// errors.
+func (r Reading) MarshalJSON() ([]byte, error) {
+	if r.value == nil {
+		return nil, fmt.Errorf("a reading without a value")
+	}
+	return json.Marshal(r.value)
+}
+
+// UnmarshalJSON reads a bare scalar: an integer that fits becomes int64, a
+// larger one uint64, any other number float64. null, arrays and objects are
+// errors.
+func (r *Reading) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return err
+	}
+	switch t := v.(type) {
+	case string, bool:
+		r.value = t
+		return nil
+	case json.Number:
+		if i, err := t.Int64(); err == nil {
+			r.value = i
+			return nil
+		}
+		var u uint64
+		if err := json.Unmarshal(b, &u); err == nil {
+			r.value = u
+			return nil
+		}
+		f, err := t.Float64()
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", t, err)
+		}
+		r.value = f
+		return nil
+	}
+	return fmt.Errorf("a reading is a string, a bool or a number, not %s", b)
+}
