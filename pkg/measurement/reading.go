@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 )
 
 // Reading is one scalar that was read: a string, a bool, an integer or a
@@ -20,14 +21,20 @@ func Bool(v bool) Reading { return Reading{v} }
 // Int returns a Reading of an integer.
 func Int[T ~int | ~int8 | ~int16 | ~int32 | ~int64](v T) Reading { return Reading{int64(v)} }
 
-// Uint returns a Reading of an unsigned integer.
-func Uint[T ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64](v T) Reading { return Reading{uint64(v)} }
+// Uint returns a Reading of an unsigned integer; it equals Int's of the same
+// number.
+func Uint[T ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64](v T) Reading {
+	if uint64(v) <= math.MaxInt64 {
+		return Reading{int64(v)}
+	}
+	return Reading{uint64(v)}
+}
 
 // Float returns a Reading of a floating point number.
 func Float(v float64) Reading { return Reading{v} }
 
-// Any returns the value: string, bool, int64, uint64 or float64; nil for the
-// zero Reading.
+// Any returns the value: string, bool, int64, float64, or uint64 for what is
+// larger than an int64; nil for the zero Reading.
 func (r Reading) Any() any { return r.value }
 
 // String returns the value as text.
