@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/NVIDIA/aicr/pkg/k8s/labels"
+)
+
+// namespacedRules are the agent's rights in its namespace: to write its
+// result by server-side apply, which asks for patch, and for create where the
+// object is new. With a name they are bound to that one ConfigMap, and a run
+// that owns it adds delete: where the admission plugin
+// OwnerReferencesPermissionEnforcement is on, setting the owner reference that
+// makes the ConfigMap go with the Job needs it. Without a name they are rules
+// for a ServiceAccount that serves many runs, and stay as few as possible.
+func namespacedRules(name string, owned bool) []rbacv1.PolicyRule {
+	r := rbacv1.PolicyRule{
+		APIGroups: []string{""},
+		Resources: []string{"configmaps"},
+		Verbs:     []string{"create", "patch"},
+	}
+	if name != "" {
+		r.ResourceNames = []string{name}
+		if owned {
+			r.Verbs = append(r.Verbs, "delete")
+		}
+	}
+	return []rbacv1.PolicyRule{r}
+}
+
+// clusterRules are the agent's cluster-wide rights: to read its own node.
+// /version needs none, every authenticated user may read it.
+func clusterRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{""},
+		Resources: []string{"nodes"},
+		Verbs:     []string{"get"},
+	}}
+}
+
+func (d *Deployer) serviceAccount() *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: d.meta(d.names.identity)}
+}
+
+func (d *Deployer) role(owners ...metav1.OwnerReference) *rbacv1.Role {
+	return &rbacv1.Role{
+		ObjectMeta: d.meta(d.names.identity, owners...),
+		Rules:      namespacedRules(d.output().Name, d.config.OwnsOutputConfigMap),
+	}
+}
+
+func (d *Deployer) roleBinding(owners ...metav1.OwnerReference) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: d.meta(d.names.identity, owners...),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindRole, Name: d.names.identity},
+		Subjects:   d.subjects(),
+	}
+}
+
+func (d *Deployer) clusterRole() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: d.names.clusterRole, Labels: d.labels()},
+		Rules:      clusterRules(),
+	}
+}
+
+func (d *Deployer) clusterRoleBinding() *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: d.names.clusterRole, Labels: d.labels()},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindClusterRole, Name: d.names.clusterRole},
+		Subjects:   d.subjects(),
+	}
+}
+
+func (d *Deployer) subjects() []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: d.config.Namespace, Name: d.names.identity}}
+}
+
+// ownServiceAccount makes the Job the owner of the ServiceAccount, which stood
+// before it, so that it goes with the Job should this process be killed. The
+// patch is pinned to the UID that the create answered. A failure costs only
+// that and is no reason to stop.
+func (d *Deployer) ownServiceAccount(ctx context.Context, owner metav1.OwnerReference) {
+	r := d.ledger.find(kindServiceAccount)
+	if r == nil {
+		return
+	}
+	uid, _ := d.ledger.identity(r)
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             uid,
+		"ownerReferences": []metav1.OwnerReference{owner},
+	}})
+	if err == nil {
+		_, err = d.client.CoreV1().ServiceAccounts(r.namespace).Patch(ctx, r.name, types.MergePatchType, patch,
+			metav1.PatchOptions{FieldManager: labels.AICR})
+	}
+	if err != nil {
+		d.log.Debug("the ServiceAccount has no owner reference to the Job", "name", r.name, "err", err)
+	}
+}
