@@ -152,10 +152,7 @@ func (d *Deployer) checkRuntimeClass(ctx context.Context) error {
 // checkCaller asks for all that the caller will do, and tells whether it may
 // also patch ServiceAccounts.
 func (d *Deployer) checkCaller(ctx context.Context, adopted bool, missing *missingPermissions) (maySetOwner bool, err error) {
-	caller, err := d.newCallerReviewer(ctx)
-	if err != nil {
-		return false, err
-	}
+	caller := d.newCallerReviewer(ctx)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, p := range d.callerPermissions(adopted) {
 		g.Go(func() error { return missing.ask(ctx, caller, p) })
