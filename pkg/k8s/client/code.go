@@ -1,0 +1,68 @@
+package client
+
+import (
+	"context"
+	stderrors "errors"
+	"net"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/NVIDIA/aicr/pkg/errors"
+)
+
+// CodeOf classifies the error that a request to the API server ended with. An
+// error that has a code already keeps it; nil is "".
+func CodeOf(err error) errors.Code {
+	var coded *errors.Error
+	var netErr net.Error
+	var urlErr *url.Error
+	switch {
+	case err == nil:
+		return ""
+	case stderrors.As(err, &coded):
+		return coded.Code
+	case apierrors.IsNotFound(err):
+		return errors.NotFound
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return errors.Unauthorized
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err):
+		return errors.Conflict
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		return errors.InvalidRequest
+	case apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err):
+		return errors.Unavailable
+	case apierrors.IsTimeout(err), stderrors.Is(err, context.DeadlineExceeded):
+		return errors.Timeout
+	case stderrors.Is(err, context.Canceled):
+		return errors.Internal
+	case credentialsFailed(err):
+		return errors.Unauthorized
+	case stderrors.As(err, &netErr), stderrors.As(err, &urlErr):
+		return errors.Unavailable
+	}
+	return errors.Internal
+}
+
+// Wrap returns err with the code of CodeOf and, where there is something to
+// say that holds for every request, an advice. The format tells what was
+// attempted on which object.
+func Wrap(err error, format string, args ...any) *errors.Error {
+	e := errors.Wrap(CodeOf(err), err, format, args...)
+	switch {
+	case errors.AdviceOf(err) != "":
+		return e
+	case apierrors.IsUnauthorized(err), credentialsFailed(err):
+		return e.WithAdvice("renew the credentials of this kubeconfig context")
+	case e.Code == errors.Unavailable:
+		return e.WithAdvice("check that the API server runs and can be reached from here: kubectl get --raw /readyz")
+	}
+	return e
+}
+
+// credentialsFailed reports whether no request was sent because a credential
+// plugin gave nothing. client-go has no type for that, only this text.
+func credentialsFailed(err error) bool {
+	return strings.Contains(err.Error(), "getting credentials: ")
+}

@@ -1,0 +1,66 @@
+package serializer
+
+import (
+	"context"
+	stderrors "errors"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/NVIDIA/aicr/pkg/errors"
+	"github.com/NVIDIA/aicr/pkg/k8s/client"
+)
+
+// pauses tell how long to repeat a request for, by the kind of answer.
+type pauses struct {
+	// first is the pause after the first attempt; each is half as long again
+	// as the one before it, up to longest.
+	first, longest time.Duration
+	// forbidden is how long a Forbidden may last, unavailable how long the
+	// API server may be away, both since the first attempt.
+	forbidden, unavailable time.Duration
+}
+
+var defaultPauses = pauses{
+	first: 100 * time.Millisecond, longest: 3 * time.Second,
+	forbidden: 20 * time.Second, unavailable: time.Minute,
+}
+
+// retry calls f until it succeeds, its error is one that waiting does not
+// change, or the time for it is over. When ctx ends while waiting, the error
+// tells that and the last answer.
+func (p pauses) retry(ctx context.Context, f func() error) error {
+	start := time.Now()
+	for pause := p.first; ; pause = min(pause*3/2, p.longest) {
+		err := f()
+		if err == nil || time.Since(start)+pause > p.patience(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return stderrors.Join(ctx.Err(), err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// patience is how long an error may last before it is final.
+func (p pauses) patience(err error) time.Duration {
+	switch {
+	case refusesOwner(err):
+		return 0
+	case apierrors.IsForbidden(err):
+		return p.forbidden
+	case client.CodeOf(err) == errors.Unavailable:
+		return p.unavailable
+	}
+	return 0
+}
+
+// refusesOwner reports whether the answer is about the owner reference alone:
+// the request itself was authorized, so that waiting for rights is in vain. The
+// API server says so only in this text; where it changes, 20 seconds are lost.
+func refusesOwner(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot set an ownerRef on a resource you can't delete")
+}
