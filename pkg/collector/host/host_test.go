@@ -1,0 +1,162 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tree writes files below a new folder; content "-> x" makes a symbolic link.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if target, ok := strings.CutPrefix(content, "-> "); ok {
+			err = os.Symlink(target, p)
+		} else {
+			err = os.WriteFile(p, []byte(content), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func open(t *testing.T, dir string) *Root {
+	t.Helper()
+	r, err := View{Root: dir}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func TestReadFileFollowsLinksAsTheHostWould(t *testing.T) {
+	r := open(t, tree(t, map[string]string{
+		"usr/lib/os-release": "ID=x\n",
+		"etc/os-release":     "-> ../usr/lib/os-release",
+		"etc/absolute":       "-> /usr/lib/os-release",
+		"etc/chain":          "-> absolute",
+		"lib":                "-> usr/lib",
+		"etc/through":        "-> ../lib/os-release",
+		"etc/above":          "-> ../../../../usr/lib/os-release",
+	}))
+	for _, name := range []string{
+		"usr/lib/os-release", "/usr/lib/os-release", "etc/os-release", "etc/absolute", "etc/chain",
+		"etc/through", "etc/above", "../usr/lib/os-release", "etc/./../lib/os-release",
+	} {
+		got, err := r.ReadString(name)
+		if err != nil || got != "ID=x" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestReadFileNeverLeavesTheRoot(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(outside, []byte("outside"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, tree(t, map[string]string{
+		"etc/absolute": "-> " + outside,
+		"etc/relative": "-> ../../../../../../../../../.." + outside,
+		"etc/dir":      "-> " + filepath.Dir(outside),
+	}))
+	for _, name := range []string{"etc/absolute", "etc/relative", "etc/dir/secret", outside, "../../../../../../../.." + outside} {
+		if got, err := r.ReadFile(name, 100); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestReadFileRefusesWhatIsNoReadableFile(t *testing.T) {
+	dir := tree(t, map[string]string{"loop": "-> loop", "large": "123456", "dir/x": "", "dangling": "-> nowhere"})
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, dir)
+	for name, want := range map[string]string{
+		"loop": "too many symbolic links", "large": "larger than 5 bytes", "dir": "no regular file",
+		"fifo": "no regular file", "dangling": "no such file", "missing": "no such file",
+	} {
+		_, err := r.ReadFile(name, 5)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+func TestReadDirSortsAndStatAndLinkNameFollow(t *testing.T) {
+	r := open(t, tree(t, map[string]string{
+		"sys/devices/pci/b/x": "", "sys/devices/pci/a/x": "", "sys/bus/devices": "-> ../devices/pci",
+		"sys/devices/pci/a/driver": "-> ../../../bus/drivers/nvidia",
+	}))
+	entries, err := r.ReadDir("sys/bus/devices")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if fi, err := r.Stat("sys/bus/devices/a"); err != nil || !fi.IsDir() {
+		t.Error(fi, err)
+	}
+	if got, err := r.LinkName("sys/bus/devices/a/driver"); err != nil || got != "nvidia" {
+		t.Error(got, err)
+	}
+	if _, err := r.LinkName("sys/bus/devices/b/driver"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// ns makes a /proc whose process has its own namespaces where own names them.
+func ns(t *testing.T, own ...string) string {
+	t.Helper()
+	files := map[string]string{}
+	for _, n := range []string{"mnt", "net", "ipc", "uts", "pid", "user"} {
+		files["1/ns/"+n] = "-> " + n + ":[1]"
+		files["self/ns/"+n] = "-> " + n + ":[1]"
+	}
+	for _, n := range own {
+		files["self/ns/"+n] = "-> " + n + ":[2]"
+	}
+	return tree(t, files)
+}
+
+func TestC27_PrivilegedViewSharesWhatTheKernelSaysItShares(t *testing.T) {
+	proc := ns(t, "mnt", "ipc")
+	want := View{Root: filepath.Join(proc, "1/root"), Files: true, Shared: Net | UTS | PID | User}
+	got := fromProc(proc)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if !got.Shares(Net) || got.Shares(IPC) || got.Shares(Net|IPC) || !got.Shares(Init) {
+		t.Errorf("shares: %+v", got)
+	}
+}
+
+func TestC27_PrivilegedViewWithoutTheHostsPIDsIsAContainers(t *testing.T) {
+	if diff := cmp.Diff(Container(), fromProc(ns(t))); diff != "" {
+		t.Error("process 1 in the same mount namespace:", diff)
+	}
+	if diff := cmp.Diff(Container(), fromProc(t.TempDir())); diff != "" {
+		t.Error("process 1 cannot be looked at:", diff)
+	}
+}

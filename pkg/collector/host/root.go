@@ -1,0 +1,142 @@
+package host
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// maxLinks is how many symbolic links a path may pass, as in path_resolution(7).
+const maxLinks = 40
+
+// Root reads below a view's root. No path and no symbolic link leads out of
+// it: an absolute link means what it means on the host. Names are relative to
+// the root and separated by slashes. It may be used by several goroutines.
+type Root struct{ root *os.Root }
+
+// Open opens the view's root; the caller closes it.
+func (v View) Open() (*Root, error) {
+	r, err := os.OpenRoot(v.Root)
+	if err != nil {
+		return nil, fmt.Errorf("open the host's root: %w", err)
+	}
+	return &Root{r}, nil
+}
+
+// Close releases the root.
+func (r *Root) Close() error { return r.root.Close() }
+
+// ReadFile returns a regular file's content. A file of more than limit bytes
+// is an error.
+func (r *Root) ReadFile(name string, limit int64) ([]byte, error) {
+	p, err := r.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	// A FIFO without a writer must not block.
+	f, err := r.root.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	if fi, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
+	}
+	return b, nil
+}
+
+// ReadString returns a small file's content without the newline at its end.
+func (r *Root) ReadString(name string) (string, error) {
+	b, err := r.ReadFile(name, 1<<20)
+	return strings.TrimSuffix(string(b), "\n"), err
+}
+
+// ReadDir returns a folder's entries, sorted by name.
+func (r *Root) ReadDir(name string) ([]fs.DirEntry, error) {
+	p, err := r.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	d, err := r.root.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }()
+	entries, err := d.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// Stat describes what name leads to.
+func (r *Root) Stat(name string) (fs.FileInfo, error) {
+	p, err := r.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	return r.root.Lstat(p)
+}
+
+// LinkName returns the last element of a symbolic link's target, which is how
+// sysfs names a device's driver, bus and group.
+func (r *Root) LinkName(name string) (string, error) {
+	dir, err := r.resolve(path.Dir(name))
+	if err != nil {
+		return "", err
+	}
+	target, err := r.root.Readlink(path.Join(dir, path.Base(name)))
+	return path.Base(target), err
+}
+
+// resolve follows the symbolic links in name as a process with that root
+// would, and returns a path without any. [os.Root] alone refuses absolute
+// links; it still guards the path returned against one that changes meanwhile.
+func (r *Root) resolve(name string) (string, error) {
+	todo := strings.Split(name, "/")
+	done := "."
+	for links := 0; len(todo) > 0; {
+		elem := todo[0]
+		todo = todo[1:]
+		switch elem {
+		case "", ".":
+			continue
+		case "..":
+			done = path.Dir(done)
+			continue
+		}
+		next := path.Join(done, elem)
+		fi, err := r.root.Lstat(next)
+		if err != nil {
+			return "", err
+		}
+		if fi.Mode()&fs.ModeSymlink == 0 {
+			done = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("%s: too many symbolic links", name)
+		}
+		target, err := r.root.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if path.IsAbs(target) {
+			done = "."
+		}
+		todo = append(strings.Split(target, "/"), todo...)
+	}
+	return done, nil
+}
