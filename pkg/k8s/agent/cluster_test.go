@@ -1,0 +1,256 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/NVIDIA/aicr/internal/devcluster/devtest"
+	"github.com/NVIDIA/aicr/pkg/k8s/agent"
+	"github.com/NVIDIA/aicr/pkg/runid"
+)
+
+// scene is one run on the real API server. The test plays the node: the Job
+// controller makes a real pod, which no kubelet starts.
+type scene struct {
+	t         testing.TB
+	admin     kubernetes.Interface
+	namespace string
+	config    agent.Config
+	*agent.Deployer
+}
+
+// newScene makes a Deployer in a namespace of its own. client is the run's;
+// nil means the administrator's.
+func newScene(t testing.TB, client kubernetes.Interface, change func(*agent.Config)) *scene {
+	t.Helper()
+	s := &scene{t: t, admin: devtest.Client(t), namespace: devtest.Namespace(t)}
+	s.config = agent.Config{Namespace: s.namespace, RunID: runid.Generate(), Image: "example.com/aicr:test"}
+	if change != nil {
+		change(&s.config)
+	}
+	if client == nil {
+		client = s.admin
+	}
+	s.Deployer = agent.NewDeployer(client, s.config)
+	// Whatever the test does, nothing cluster-scoped is left to others.
+	t.Cleanup(func() { _ = s.Cleanup(context.Background(), agent.CleanupOptions{Enabled: true}) })
+	return s
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) deploy() {
+	s.t.Helper()
+	s.must(s.Deploy(s.t.Context()))
+}
+
+func (s *scene) cleanup() {
+	s.t.Helper()
+	s.must(s.Cleanup(context.Background(), agent.CleanupOptions{Enabled: true}))
+}
+
+func (s *scene) job() *batchv1.Job {
+	s.t.Helper()
+	job, err := s.admin.BatchV1().Jobs(s.namespace).Get(s.t.Context(), s.JobName(), metav1.GetOptions{})
+	s.must(err)
+	return job
+}
+
+// pod waits for the pod that the Job controller makes.
+func (s *scene) pod() *corev1.Pod {
+	s.t.Helper()
+	var pod *corev1.Pod
+	devtest.Eventually(s.t, "a pod of the Job", time.Minute, func(ctx context.Context) error {
+		list, err := s.admin.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + s.JobName()})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) == 0 {
+			return fmt.Errorf("none yet")
+		}
+		pod = &list.Items[0]
+		return nil
+	})
+	return pod
+}
+
+// endPod plays the kubelet of an agent that ended with that exit code.
+func (s *scene) endPod(code int32) {
+	s.t.Helper()
+	pod := s.pod()
+	pod.Status.Phase = corev1.PodSucceeded
+	reason := "Completed"
+	if code != 0 {
+		pod.Status.Phase, reason = corev1.PodFailed, "Error"
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "agent",
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: reason, Message: "played by the test",
+		}},
+	}}
+	_, err := s.admin.CoreV1().Pods(s.namespace).UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})
+	s.must(err)
+}
+
+// stage plays the agent's write.
+func (s *scene) stage(owners ...metav1.OwnerReference) *corev1.ConfigMap {
+	s.t.Helper()
+	cm, err := s.admin.CoreV1().ConfigMaps(s.namespace).Create(s.t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: agent.StagingConfigMapName(s.config.RunID), OwnerReferences: owners},
+		Data:       map[string]string{"format": "yaml", "snapshot.yaml": "kind: Snapshot\n"},
+	}, metav1.CreateOptions{})
+	s.must(err)
+	return cm
+}
+
+func (s *scene) jobOwner() metav1.OwnerReference {
+	job := s.job()
+	return metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
+}
+
+// left names what of the run is still there, pods included, once it is
+// stable: the garbage collector gets its time.
+func (s *scene) left(want ...string) {
+	s.t.Helper()
+	devtest.Eventually(s.t, "what is left", 30*time.Second, func(ctx context.Context) error {
+		got, err := runObjects(ctx, s.admin, s.namespace, s.config.RunID)
+		if err == nil && strings.Join(got, " ") != strings.Join(want, " ") {
+			err = fmt.Errorf("left %v, want %v", got, want)
+		}
+		return err
+	})
+}
+
+// runObjects lists the kinds of what carries a run ID in its name.
+func runObjects(ctx context.Context, client kubernetes.Interface, ns, runID string) ([]string, error) {
+	var out []string
+	o := metav1.ListOptions{}
+	for _, list := range []func() (string, []metav1.Object, error){
+		func() (string, []metav1.Object, error) {
+			l, err := client.RbacV1().ClusterRoles().List(ctx, o)
+			return "ClusterRole", pointers(l.Items), err
+		},
+		func() (string, []metav1.Object, error) {
+			l, err := client.RbacV1().ClusterRoleBindings().List(ctx, o)
+			return "ClusterRoleBinding", pointers(l.Items), err
+		},
+		func() (string, []metav1.Object, error) {
+			l, err := client.CoreV1().ConfigMaps(ns).List(ctx, o)
+			return "ConfigMap", pointers(l.Items), err
+		},
+		func() (string, []metav1.Object, error) {
+			l, err := client.BatchV1().Jobs(ns).List(ctx, o)
+			return "Job", pointers(l.Items), err
+		},
+		func() (string, []metav1.Object, error) {
+			l, err := client.CoreV1().Pods(ns).List(ctx, o)
+			return "Pod", pointers(l.Items), err
+		},
+		func() (string, []metav1.Object, error) {
+			l, err := client.RbacV1().Roles(ns).List(ctx, o)
+			return "Role", pointers(l.Items), err
+		},
+		func() (string, []metav1.Object, error) {
+			l, err := client.RbacV1().RoleBindings(ns).List(ctx, o)
+			return "RoleBinding", pointers(l.Items), err
+		},
+		func() (string, []metav1.Object, error) {
+			l, err := client.CoreV1().ServiceAccounts(ns).List(ctx, o)
+			return "ServiceAccount", pointers(l.Items), err
+		},
+	} {
+		kind, objects, err := list()
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range objects {
+			if strings.Contains(m.GetName(), runID) {
+				out = append(out, kind)
+			}
+		}
+	}
+	return out, nil
+}
+
+func pointers[T any, P interface {
+	*T
+	metav1.Object
+}](items []T) []metav1.Object {
+	out := make([]metav1.Object, len(items))
+	for i := range items {
+		out[i] = P(&items[i])
+	}
+	return out
+}
+
+// as returns a client of a user with those rights in the namespace and in the
+// cluster.
+func as(t testing.TB, namespace string, inNamespace, inCluster []rbacv1.PolicyRule) kubernetes.Interface {
+	t.Helper()
+	ctx, admin := t.Context(), devtest.Client(t)
+	user := "user-" + runid.Generate()
+	meta := metav1.ObjectMeta{Name: user}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user, APIGroup: rbacv1.GroupName}}
+	check := func(_ any, err error) {
+		t.Helper()
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	check(admin.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: inNamespace}, metav1.CreateOptions{}))
+	check(admin.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}}, metav1.CreateOptions{}))
+	check(admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: inCluster}, metav1.CreateOptions{}))
+	check(admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}}, metav1.CreateOptions{}))
+	t.Cleanup(func() {
+		ctx := context.Background()
+		check(nil, admin.RbacV1().ClusterRoles().Delete(ctx, user, metav1.DeleteOptions{}))
+		check(nil, admin.RbacV1().ClusterRoleBindings().Delete(ctx, user, metav1.DeleteOptions{}))
+	})
+	config, err := devtest.Cluster(t).UserConfig(user, "system:authenticated")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// roundTripper is a function that stands between a client and the server.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// through returns an administrator's client whose requests pass through f.
+func through(t testing.TB, f func(next http.RoundTripper, r *http.Request) (*http.Response, error)) kubernetes.Interface {
+	t.Helper()
+	config := devtest.Cluster(t).Config()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) { return f(next, r) })
+	})
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
