@@ -15,6 +15,9 @@ import (
 // PauseRef is the reference of the pause image on a node.
 const PauseRef = "aicr.local/pause:1"
 
+// packer is the name of the program that packs images; see tools/image.
+const packer = "image"
+
 // Build gives the Set for the sources below root, building it first where it
 // is not in the cache yet: about eleven minutes on two cores the first time,
 // half a minute once Go has compiled the packages. It can run at once in
@@ -63,7 +66,22 @@ func buildInto(ctx context.Context, root, work, version string) error {
 			return fmt.Errorf("link %s: %w", name, err)
 		}
 	}
-	return nil
+	if err := b.compile("./image", filepath.Join(work, exe(packer)), ""); err != nil {
+		return err
+	}
+	return b.packPause()
+}
+
+// packPause makes the pause image: a registry is nothing that tests can have.
+func (b builder) packPause() error {
+	program := filepath.Join(b.out, exe("pause"))
+	if err := b.compile("./pause", program, ""); err != nil {
+		return err
+	}
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	return run(exec.CommandContext(b.ctx, filepath.Join(b.out, exe(packer)),
+		"-name=pause", "-binary="+platform+"="+program, "-ref="+PauseRef,
+		"-archive="+filepath.Join(b.out, "pause.tar"), "-platform="+platform))
 }
 
 // builder compiles programs of the nested module.
