@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -33,6 +35,7 @@ func startProcess(name, log string, cmd *exec.Cmd) (*process, error) {
 	}
 	defer out.Close() // the process has its own copy
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = withoutProxies(os.Environ())
 	if err := detach(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -54,6 +57,15 @@ func startProcess(name, log string, cmd *exec.Cmd) (*process, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	return p, nil
+}
+
+// withoutProxies drops the variables that would send requests between a
+// cluster's parts, which all stay on this machine, to a proxy.
+func withoutProxies(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return strings.HasSuffix(strings.ToUpper(name), "_PROXY")
+	})
 }
 
 // ended gives nil while the process runs, and otherwise how it ended with the
