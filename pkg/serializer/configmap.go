@@ -2,7 +2,6 @@ package serializer
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -38,9 +37,13 @@ type ConfigMapOptions struct {
 	// controller, blocking no deletion), so that a ConfigMap written when its
 	// run is being cleaned up goes with the run's Job. A ConfigMap that a
 	// caller asked for has none.
+	//
+	// The reference needs no right beyond those of the write: the admission
+	// plugin OwnerReferencesPermissionEnforcement asks for "delete" only where
+	// a reference is added to a ConfigMap that exists, and for the owner's
+	// finalizers only where it blocks the owner's deletion. Where it is refused
+	// nonetheless the write fails: without its owner, a late write would stay.
 	Owner *JobRef
-	// Log takes a warning when Owner had to be left out; nil logs nothing.
-	Log *slog.Logger
 }
 
 type configMap struct {
@@ -65,9 +68,6 @@ type configMap struct {
 // an apply can be repeated. A document beyond MaxConfigMapBytes is
 // InvalidRequest, before a request is sent.
 func NewConfigMap(o ConfigMapOptions) Destination {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	return configMap{ConfigMapOptions: o, now: time.Now, pauses: defaultPauses}
 }
 
@@ -97,44 +97,22 @@ func (c configMap) Write(ctx context.Context, d Document) error {
 			labels.Component: labelValue(strings.ToLower(d.Kind)),
 			labels.Version:   labelValue(d.Version),
 		})
-	if c.Owner == nil {
-		return c.apply(ctx, obj)
+	if c.Owner != nil {
+		obj.WithOwnerReferences(metav1ac.OwnerReference().
+			WithAPIVersion("batch/v1").WithKind("Job").WithName(c.Owner.Name).WithUID(c.Owner.UID).
+			WithBlockOwnerDeletion(false))
 	}
-	return c.applyOwned(ctx, obj)
+	return c.apply(ctx, obj)
 }
 
-// applyOwned applies with the owner reference, and without it where only the
-// reference is refused.
-//
-// The admission plugin OwnerReferencesPermissionEnforcement, which OpenShift
-// turns on, asks for the right to delete the ConfigMap. An identity that an
-// operator granted less must not lose its snapshot over that: the reference
-// only matters when the controller dies or stops waiting, since Cleanup deletes the
-// ConfigMap by its UID in every other case. So it is left out and said. Where
-// the rights to write are missing as well, as they are once a run is cleaned
-// up, this attempt is refused too, and nothing stays.
-func (c configMap) applyOwned(ctx context.Context, obj *corev1ac.ConfigMapApplyConfiguration) error {
-	obj.OwnerReferences = []metav1ac.OwnerReferenceApplyConfiguration{*metav1ac.OwnerReference().
-		WithAPIVersion("batch/v1").WithKind("Job").WithName(c.Owner.Name).WithUID(c.Owner.UID).
-		WithBlockOwnerDeletion(false)}
-	err := c.apply(ctx, obj)
-	if !apierrors.IsForbidden(err) {
-		return err
-	}
-	obj.OwnerReferences = nil
-	if again := c.once(ctx, obj); again != nil {
-		// The first error tells more: it is what remained after waiting.
-		return err
-	}
-	c.Log.Warn("the snapshot's ConfigMap carries no owner reference, for which the right to delete it is missing; "+
-		"if this run is killed, delete it by hand", "configmap", c.Ref.Namespace+"/"+c.Ref.Name)
-	return nil
-}
-
-// apply repeats once until it is answered with something that waiting does not
-// change.
+// apply repeats the request until it is answered with something that waiting
+// does not change.
 func (c configMap) apply(ctx context.Context, obj *corev1ac.ConfigMapApplyConfiguration) error {
-	err := c.pauses.retry(ctx, func() error { return c.once(ctx, obj) })
+	configMaps := c.Client.CoreV1().ConfigMaps(c.Ref.Namespace)
+	err := c.pauses.retry(ctx, func() error {
+		_, err := configMaps.Apply(ctx, obj, metav1.ApplyOptions{FieldManager: configmap.FieldManager, Force: true})
+		return err
+	})
 	if apierrors.IsForbidden(err) {
 		return client.Wrap(err, "write %s", c.Ref).
 			WithAdvice("let this identity create and patch the ConfigMap %s in namespace %s", c.Ref.Name, c.Ref.Namespace)
@@ -143,12 +121,6 @@ func (c configMap) apply(ctx context.Context, obj *corev1ac.ConfigMapApplyConfig
 		return client.Wrap(err, "write %s", c.Ref)
 	}
 	return nil
-}
-
-func (c configMap) once(ctx context.Context, obj *corev1ac.ConfigMapApplyConfiguration) error {
-	_, err := c.Client.CoreV1().ConfigMaps(c.Ref.Namespace).
-		Apply(ctx, obj, metav1.ApplyOptions{FieldManager: configmap.FieldManager, Force: true})
-	return err
 }
 
 func checkSize(ref configmap.Ref, data map[string]string) error {

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 
@@ -97,17 +98,34 @@ func toJSON(b []byte) ([]byte, error) {
 
 // fromJSON writes JSON text in the format with sorted keys.
 func fromJSON(f Format, b []byte) ([]byte, error) {
-	switch f {
-	case YAML:
-		y, err := yaml.JSONToYAML(b)
-		if err != nil {
-			return nil, errors.Wrap(errors.Internal, err, "encode as yaml")
-		}
-		return y, nil
-	case JSON:
-		return sortedJSON(b)
+	if _, err := ParseFormat(string(f)); err != nil {
+		return nil, err
 	}
-	return nil, errors.New(errors.InvalidRequest, "unknown format %q", f)
+	b, err := sortedJSON(b)
+	if err == nil && f == YAML {
+		b, err = yaml.JSONToYAML(escapeForYAML(b))
+	}
+	if err != nil {
+		return nil, errors.Wrap(errors.Internal, err, "encode as %s", f)
+	}
+	return b, nil
+}
+
+// escapeForYAML escapes, in JSON text, the characters that JSON strings may
+// hold as they are and YAML may not: without it one odd byte in a reading, such
+// as DEL, would cost the whole document.
+func escapeForYAML(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		if r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = append(out, b[:size]...)
+		}
+		b = b[size:]
+	}
+	return out
 }
 
 // sortedJSON indents JSON text and sorts its keys. Numbers keep their digits.
@@ -116,14 +134,14 @@ func sortedJSON(b []byte) ([]byte, error) {
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("encode as json: %w", err)
+		return nil, err
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
-		return nil, fmt.Errorf("encode as json: %w", err)
+		return nil, err
 	}
 	return out.Bytes(), nil
 }

@@ -3,7 +3,6 @@ package serializer
 import (
 	"context"
 	stderrors "errors"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,19 +47,10 @@ func (p pauses) retry(ctx context.Context, f func() error) error {
 // patience is how long an error may last before it is final.
 func (p pauses) patience(err error) time.Duration {
 	switch {
-	case refusesOwner(err):
-		return 0
 	case apierrors.IsForbidden(err):
 		return p.forbidden
 	case client.CodeOf(err) == errors.Unavailable:
 		return p.unavailable
 	}
 	return 0
-}
-
-// refusesOwner reports whether the answer is about the owner reference alone:
-// the request itself was authorized, so that waiting for rights is in vain. The
-// API server says so only in this text; where it changes, 20 seconds are lost.
-func refusesOwner(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot set an ownerRef on a resource you can't delete")
 }
