@@ -106,17 +106,21 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// AdviceOf returns the first advice in err's tree, or "".
+// AdviceOf returns the first advice in err's tree, joined errors included, or
+// "".
 func AdviceOf(err error) string {
-	for err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			return ""
+	if e, ok := err.(*Error); ok && e.Advice != "" {
+		return e.Advice
+	}
+	switch u := err.(type) {
+	case interface{ Unwrap() error }:
+		return AdviceOf(u.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range u.Unwrap() {
+			if a := AdviceOf(err); a != "" {
+				return a
+			}
 		}
-		if e.Advice != "" {
-			return e.Advice
-		}
-		err = e.Err
 	}
 	return ""
 }
