@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/NVIDIA/aicr/internal/devcluster/devtest"
@@ -93,19 +95,26 @@ func (s *scene) pod() *corev1.Pod {
 // endPod plays the kubelet of an agent that ended with that exit code.
 func (s *scene) endPod(code int32) {
 	s.t.Helper()
-	pod := s.pod()
-	pod.Status.Phase = corev1.PodSucceeded
+	status := corev1.PodStatus{Phase: corev1.PodSucceeded}
 	reason := "Completed"
 	if code != 0 {
-		pod.Status.Phase, reason = corev1.PodFailed, "Error"
+		status.Phase, reason = corev1.PodFailed, "Error"
 	}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+	status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "agent",
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: code, Reason: reason, Message: "played by the test",
 		}},
 	}}
-	_, err := s.admin.CoreV1().Pods(s.namespace).UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})
+	s.setStatus(s.pod().Name, status)
+}
+
+// setStatus patches a pod's status, since the scheduler writes it as well.
+func (s *scene) setStatus(pod string, status corev1.PodStatus) {
+	s.t.Helper()
+	patch, err := json.Marshal(map[string]any{"status": status})
+	s.must(err)
+	_, err = s.admin.CoreV1().Pods(s.namespace).Patch(s.t.Context(), pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	s.must(err)
 }
 
