@@ -64,6 +64,10 @@ func (s Set) PauseImage() (string, bool) {
 	return path, err == nil
 }
 
+// Packer gives the path of the program that packs images (see tools/image),
+// and whether it is there.
+func (s Set) Packer() (string, bool) { return s.Program(packer) }
+
 // Find gives the Set to use: KUBEBUILDER_ASSETS where set, else the one built
 // for the sources of the repository that the working folder lies in.
 func Find() (Set, error) {

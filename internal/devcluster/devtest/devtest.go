@@ -19,11 +19,13 @@ package devtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
 
 	"github.com/NVIDIA/aicr/internal/devcluster"
+	"github.com/NVIDIA/aicr/internal/devcluster/agentimage"
 	"github.com/NVIDIA/aicr/internal/devcluster/assets"
 )
 
@@ -51,7 +53,9 @@ type fixture struct {
 	options Options
 	cluster once[*devcluster.Cluster]
 	node    once[*devcluster.Node]
-	image   once[string]
+	image   once[agentimage.Image]
+
+	imageDir string // set when the image is first built
 }
 
 // once keeps the result of the first call, success or not.
@@ -72,13 +76,23 @@ func (o *once[T]) get(make func() (T, error)) (T, error) {
 func Main(m *testing.M, o Options) int {
 	shared = &fixture{options: o}
 	code := m.Run()
-	if c := shared.cluster.value; c != nil {
-		if err := c.Stop(); err != nil {
-			os.Stderr.WriteString("devtest: " + err.Error() + "\n")
-			code = max(code, 1)
-		}
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "devtest:", err)
+		return max(code, 1)
 	}
 	return code
+}
+
+// stop takes away what was started.
+func (f *fixture) stop() error {
+	var errs []error
+	if c := f.cluster.value; c != nil {
+		errs = append(errs, c.Stop())
+	}
+	if f.imageDir != "" {
+		errs = append(errs, os.RemoveAll(f.imageDir))
+	}
+	return errors.Join(errs...)
 }
 
 // Cluster gives the package's control plane. It belongs to all tests: none
