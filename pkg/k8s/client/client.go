@@ -75,14 +75,18 @@ func New(cfg *rest.Config, version string) (kubernetes.Interface, *rest.Config, 
 	return cs, out, nil
 }
 
-// UserAgent returns "aicr/<version> (<os>/<arch>)". An empty version is the
-// module's own as the build recorded it, or "devel".
+// UserAgent returns "aicr/<version> (<os>/<arch>)". An empty version is that
+// of [ModuleVersion].
 func UserAgent(version string) string {
 	if version == "" {
-		version = buildVersion(debug.ReadBuildInfo())
+		version = ModuleVersion()
 	}
 	return fmt.Sprintf("aicr/%s (%s/%s)", version, runtime.GOOS, runtime.GOARCH)
 }
+
+// ModuleVersion returns this module's version as the build recorded it, or
+// "devel".
+func ModuleVersion() string { return buildVersion(debug.ReadBuildInfo()) }
 
 // buildVersion finds this module's version, whether it is the main module or a
 // dependency of the program.
