@@ -45,21 +45,27 @@ func requireAssets(t *testing.T) assets.Set {
 	return set
 }
 
-// startNode adds a node for one test, or skips it where there can be none.
+// startNode adds a node for one test.
 func startNode(t *testing.T, cluster *devcluster.Cluster) *devcluster.Node {
 	t.Helper()
-	err := cluster.CheckNode()
+	node, err := cluster.StartNode(t.Context(), devcluster.NodeOptions{Labels: map[string]string{"example.com/rack": "7"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+// requireNode skips the test where there can be no node.
+func requireNode(t *testing.T) {
+	t.Helper()
+	requireAssets(t)
+	err := devcluster.CheckNode()
 	if errors.Is(err, devcluster.ErrUnsupported) && os.Getenv("AICR_TEST_REQUIRE_NODE") != "1" {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := cluster.StartNode(t.Context(), devcluster.NodeOptions{Labels: map[string]string{"example.com/rack": "7"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return node
 }
 
 func clientFor(t *testing.T, cluster *devcluster.Cluster) kubernetes.Interface {

@@ -22,13 +22,12 @@ const cniBinDir = "/usr/lib/cni"
 
 // CheckNode tells whether this machine can run a node: nil, or an error that
 // wraps ErrUnsupported and says what is missing.
-func (c *Cluster) CheckNode() error {
-	var missing []string
-	if c.attached {
-		missing = append(missing, "a cluster of our own")
-	} else if why := c.controllersMissing(); why != "" {
-		missing = append(missing, "controllers ("+why+")")
+func CheckNode() error {
+	programs, err := assets.Find()
+	if err != nil {
+		return fmt.Errorf("run a node: %w", err)
 	}
+	var missing []string
 	if os.Geteuid() != 0 {
 		missing = append(missing, "root")
 	}
@@ -41,11 +40,11 @@ func (c *Cluster) CheckNode() error {
 		missing = append(missing, "the network plugins in "+cniBinDir)
 	}
 	for _, name := range []string{"kubelet", "kube-proxy"} {
-		if _, ok := c.programs.Program(name); !ok {
+		if _, ok := programs.Program(name); !ok {
 			missing = append(missing, name)
 		}
 	}
-	if _, ok := c.programs.PauseImage(); !ok {
+	if _, ok := programs.PauseImage(); !ok {
 		missing = append(missing, "the pause image (make kube)")
 	}
 	if len(missing) > 0 {
@@ -55,13 +54,24 @@ func (c *Cluster) CheckNode() error {
 	return nil
 }
 
+// checkNode tells whether this cluster can have a node on this machine.
+func (c *Cluster) checkNode() error {
+	if c.attached {
+		return fmt.Errorf("run a node: %w: the cluster is not ours", ErrUnsupported)
+	}
+	if why := c.controllersMissing(); why != "" {
+		return fmt.Errorf("run a node: %w: %s", ErrUnsupported, why)
+	}
+	return CheckNode()
+}
+
 // StartNode adds a node with a real kubelet and returns once it is Ready and
 // its pods can reach the API server. It belongs to the cluster, whose Stop
 // stops it; ctx bounds the start only. A node that could not be started is
 // taken away again. Several nodes, of one cluster or of several, can run at
 // once; their pods do not reach each other's.
 func (c *Cluster) StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
-	if err := c.CheckNode(); err != nil {
+	if err := c.checkNode(); err != nil {
 		return nil, err
 	}
 	begin := time.Now()

@@ -5,7 +5,7 @@ package devcluster
 import "context"
 
 // CheckNode says that only Linux can run a node.
-func (c *Cluster) CheckNode() error { return errNotLinux() }
+func CheckNode() error { return errNotLinux() }
 
 // StartNode says that only Linux can run a node.
 func (c *Cluster) StartNode(context.Context, NodeOptions) (*Node, error) { return nil, errNotLinux() }

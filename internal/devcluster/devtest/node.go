@@ -23,7 +23,7 @@ func Node(t testing.TB) *devcluster.Node {
 	if cluster.Attached() {
 		t.Skipf("needs a node of its own, and %s names another cluster", EnvKubeconfig)
 	}
-	if err := cluster.CheckNode(); err != nil {
+	if err := devcluster.CheckNode(); err != nil {
 		giveUp(t, EnvRequireNode, err) // before the image takes its time
 	}
 	f := mustShared(t)
