@@ -62,13 +62,14 @@ func (c *Cluster) makeCredentials(context.Context) error {
 	return writeKubeconfig(c.kubeconfig, c.server(), c.ca.cert, "admin", admin)
 }
 
-// startPart starts a part of the control plane, to be ended by Stop.
-func (c *Cluster) startPart(name string, args ...string) (*process, error) {
+// startPart starts a part of the control plane, to be ended by Stop; ctx is
+// for starting it only.
+func (c *Cluster) startPart(ctx context.Context, name string, args ...string) (*process, error) {
 	path, ok := c.programs.Program(name)
 	if !ok {
 		return nil, fmt.Errorf("start %s: %w: %s has none", name, ErrUnsupported, c.programs.Dir)
 	}
-	p, err := startProcess(name, c.path(name+".log"), exec.Command(path, args...))
+	p, err := startProcess(name, c.path(name+".log"), exec.CommandContext(context.WithoutCancel(ctx), path, args...))
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (c *Cluster) startPart(name string, args ...string) (*process, error) {
 // else on the machine can reach it, and no port can be taken.
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	socket := c.path("etcd.sock")
-	p, err := c.startPart("etcd",
+	p, err := c.startPart(ctx, "etcd",
 		"--name=default",
 		"--data-dir="+c.path("etcd"),
 		"--listen-client-urls=unix://"+socket,
@@ -147,7 +148,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 		return errors.New("start the API server: it was started and not killed since")
 	}
 	begin := time.Now()
-	p, err := c.startPart("kube-apiserver", c.apiServerArgs()...)
+	p, err := c.startPart(ctx, "kube-apiserver", c.apiServerArgs()...)
 	if err != nil {
 		return err
 	}
@@ -197,13 +198,13 @@ func (c *Cluster) controllersMissing() string {
 
 // startControllers starts what acts on objects. It comes after the API server
 // is ready: the controllers give up when their own roles are not there yet.
-func (c *Cluster) startControllers(context.Context) error {
+func (c *Cluster) startControllers(ctx context.Context) error {
 	if why := c.controllersMissing(); why != "" {
 		c.logf("no controllers: %s", why)
 		return nil
 	}
 	common := []string{"--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=500"}
-	_, err := c.startPart("kube-controller-manager", append(common,
+	_, err := c.startPart(ctx, "kube-controller-manager", append(common,
 		"--kubeconfig="+c.path("kube-controller-manager.kubeconfig"),
 		"--use-service-account-credentials",
 		"--service-account-private-key-file="+c.path("tokens.key"),
@@ -214,7 +215,7 @@ func (c *Cluster) startControllers(context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.startPart("kube-scheduler", append(common,
+	_, err = c.startPart(ctx, "kube-scheduler", append(common,
 		"--kubeconfig="+c.path("kube-scheduler.kubeconfig"))...)
 	return err
 }

@@ -49,43 +49,44 @@ func inNetwork[T any](pid int, do func() (T, error)) (T, error) {
 type forwarder struct {
 	listener net.Listener
 	target   string
-	ctx      context.Context // over when the forwarder is to stop
-	cancel   context.CancelFunc
+	cancel   context.CancelFunc // ends every connection
 	running  sync.WaitGroup
 }
 
-func startForwarder(pid int, listen, target string) (*forwarder, error) {
-	listener, err := inNetwork(pid, func() (net.Listener, error) { return net.Listen("tcp", listen) })
+func startForwarder(ctx context.Context, pid int, listen, target string) (*forwarder, error) {
+	listener, err := inNetwork(pid, func() (net.Listener, error) {
+		return new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("forward from the node to the API server: %w", err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &forwarder{listener: listener, target: target, ctx: ctx, cancel: cancel}
-	f.running.Go(f.accept)
+	carrying, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &forwarder{listener: listener, target: target, cancel: cancel}
+	f.running.Go(func() { f.accept(carrying) })
 	return f, nil
 }
 
-func (f *forwarder) accept() {
+func (f *forwarder) accept(ctx context.Context) {
 	for {
 		conn, err := f.listener.Accept()
 		if err != nil {
 			return // closed
 		}
-		f.running.Go(func() { f.carry(conn) })
+		f.running.Go(func() { f.carry(ctx, conn) })
 	}
 }
 
 // carry joins one connection with a new one to the target until either side
 // ends it. Where nobody listens the caller's connection just ends, as that to
 // a server that crashed does.
-func (f *forwarder) carry(from net.Conn) {
+func (f *forwarder) carry(ctx context.Context, from net.Conn) {
 	defer from.Close()
-	to, err := new(net.Dialer).DialContext(f.ctx, "tcp", f.target)
+	to, err := new(net.Dialer).DialContext(ctx, "tcp", f.target)
 	if err != nil {
 		return
 	}
 	defer to.Close()
-	stop := context.AfterFunc(f.ctx, func() {
+	stop := context.AfterFunc(ctx, func() {
 		_ = from.Close() // ends both copies below
 		_ = to.Close()
 	})

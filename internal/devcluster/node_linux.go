@@ -87,7 +87,7 @@ func (c *Cluster) StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context, o NodeOptions) error {
-	taken, err := takeSlot()
+	taken, err := takeSlot(ctx)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (n *Node) apiAddress() string {
 }
 
 func (n *Node) startRuntime(ctx context.Context) (*process, error) {
-	runtime, err := n.startProgram("containerd", "containerd", "--config="+filepath.Join(n.dir, "containerd.toml"))
+	runtime, err := n.startProgram(ctx, "containerd", "containerd", "--config="+filepath.Join(n.dir, "containerd.toml"))
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (n *Node) startKubelet(ctx context.Context, o NodeOptions) error {
 		labels = append(labels, key+"="+value)
 	}
 	program, _ := n.cluster.programs.Program("kubelet")
-	kubelet, err := n.startProgram("kubelet", program,
+	kubelet, err := n.startProgram(ctx, "kubelet", program,
 		"--config="+filepath.Join(n.dir, "kubelet.yaml"),
 		"--kubeconfig="+filepath.Join(n.dir, "kubelet.kubeconfig"),
 		"--root-dir="+filepath.Join(n.dir, "kubelet"),
@@ -187,7 +187,7 @@ func (n *Node) startKubelet(ctx context.Context, o NodeOptions) error {
 		return err
 	}
 	program, _ = n.cluster.programs.Program("kube-proxy")
-	proxy, err := n.startProgram("kube-proxy", program, "--config="+filepath.Join(n.dir, "kube-proxy.yaml"))
+	proxy, err := n.startProgram(ctx, "kube-proxy", program, "--config="+filepath.Join(n.dir, "kube-proxy.yaml"))
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,11 @@ import (
 // makeSandbox makes the namespaces that the node lives in, its cgroup, and its
 // network: a cable to the machine, and the way to the API server.
 func (n *Node) makeSandbox(ctx context.Context, s *slot) error {
-	n.undo.add(func() error { return removeCgroup(context.Background(), s.cgroup()) })
+	n.undo.add(func() error { return removeCgroup(context.WithoutCancel(ctx), s.cgroup()) })
 	if err := makeCgroup(ctx, s.cgroup()); err != nil {
 		return err
 	}
-	cmd := exec.Command("/bin/sh", filepath.Join(n.dir, "init.sh"), n.dir, n.name)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", filepath.Join(n.dir, "init.sh"), n.dir, n.name)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 	}
@@ -38,7 +38,7 @@ func (n *Node) makeSandbox(ctx context.Context, s *slot) error {
 	if err := n.connect(ctx, s); err != nil {
 		return err
 	}
-	f, err := startForwarder(n.init.cmd.Process.Pid, n.apiAddress(), fmt.Sprintf("127.0.0.1:%d", n.cluster.port.number))
+	f, err := startForwarder(ctx, n.init.cmd.Process.Pid, n.apiAddress(), fmt.Sprintf("127.0.0.1:%d", n.cluster.port.number))
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (n *Node) connect(ctx context.Context, s *slot) error {
 	if err := removeDevice(ctx, device); err != nil {
 		return err
 	}
-	n.undo.add(func() error { return removeDevice(context.Background(), device) })
+	n.undo.add(func() error { return removeDevice(context.WithoutCancel(ctx), device) })
 	machine := [][]string{
 		{"link", "add", device, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(n.init.cmd.Process.Pid)},
 		{"addr", "add", s.machineIP() + "/30", "dev", device},
@@ -102,9 +102,10 @@ func (n *Node) inside(ctx context.Context, program string, args ...string) *exec
 	return exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
 }
 
-// startProgram starts one of the node's programs, to be ended by Stop.
-func (n *Node) startProgram(name, program string, args ...string) (*process, error) {
-	cmd := n.inside(context.Background(), program, args...)
+// startProgram starts one of the node's programs, to be ended by Stop; ctx is
+// for starting it only.
+func (n *Node) startProgram(ctx context.Context, name, program string, args ...string) (*process, error) {
+	cmd := n.inside(context.WithoutCancel(ctx), program, args...)
 	p, err := startProcess(name, filepath.Join(n.dir, name+".log"), cmd)
 	if err != nil {
 		return nil, err

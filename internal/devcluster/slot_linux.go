@@ -1,6 +1,7 @@
 package devcluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -20,9 +21,9 @@ type slot struct {
 // takeSlot takes the lowest free number. The lock is a socket with an
 // abstract name: it leaves no file, it ends with the process, and it is known
 // in one network namespace, as are the addresses that it protects.
-func takeSlot() (*slot, error) {
+func takeSlot(ctx context.Context) (*slot, error) {
 	for number := 1; number <= maxSlots; number++ {
-		lock, err := net.Listen("unix", fmt.Sprintf("@aicr-devcluster-node-%d", number))
+		lock, err := new(net.ListenConfig).Listen(ctx, "unix", fmt.Sprintf("@aicr-devcluster-node-%d", number))
 		if err == nil {
 			return &slot{number: number, lock: lock}, nil
 		}

@@ -56,9 +56,9 @@ func Build(ctx context.Context, root string, log io.Writer) (Set, error) {
 }
 
 func buildInto(ctx context.Context, root, work, version string) error {
-	b := builder{ctx: ctx, tools: filepath.Join(root, "tools"), out: work}
+	b := builder{tools: filepath.Join(root, "tools"), out: work}
 	kube := filepath.Join(work, exe("kube"))
-	if err := b.compile("./kube", kube, versionFlags(version)); err != nil {
+	if err := b.compile(ctx, "./kube", kube, versionFlags(version)); err != nil {
 		return err
 	}
 	for _, name := range Programs() {
@@ -66,35 +66,34 @@ func buildInto(ctx context.Context, root, work, version string) error {
 			return fmt.Errorf("link %s: %w", name, err)
 		}
 	}
-	if err := b.compile("./image", filepath.Join(work, exe(packer)), ""); err != nil {
+	if err := b.compile(ctx, "./image", filepath.Join(work, exe(packer)), ""); err != nil {
 		return err
 	}
-	return b.packPause()
+	return b.packPause(ctx)
 }
 
 // packPause makes the pause image: a registry is nothing that tests can have.
-func (b builder) packPause() error {
+func (b builder) packPause(ctx context.Context) error {
 	program := filepath.Join(b.out, exe("pause"))
-	if err := b.compile("./pause", program, ""); err != nil {
+	if err := b.compile(ctx, "./pause", program, ""); err != nil {
 		return err
 	}
 	platform := runtime.GOOS + "/" + runtime.GOARCH
-	return run(exec.CommandContext(b.ctx, filepath.Join(b.out, exe(packer)),
+	return run(exec.CommandContext(ctx, filepath.Join(b.out, exe(packer)),
 		"-name=pause", "-binary="+platform+"="+program, "-ref="+PauseRef,
 		"-archive="+filepath.Join(b.out, "pause.tar"), "-platform="+platform))
 }
 
 // builder compiles programs of the nested module.
 type builder struct {
-	ctx   context.Context
 	tools string // the module's folder
 	out   string
 }
 
-func (b builder) compile(pkg, out, ldflags string) error {
+func (b builder) compile(ctx context.Context, pkg, out, ldflags string) error {
 	// No more than two compilers at once: packages of Kubernetes take up to
 	// 2.4 GB of memory each to compile.
-	cmd := exec.CommandContext(b.ctx, "go", "build", "-p", "2", "-trimpath",
+	cmd := exec.CommandContext(ctx, "go", "build", "-p", "2", "-trimpath",
 		"-ldflags", strings.TrimSpace("-s -w "+ldflags), "-o", out, pkg)
 	cmd.Dir = b.tools
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")

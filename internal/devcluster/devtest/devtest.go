@@ -46,7 +46,7 @@ type Options = devcluster.Options
 
 // shared is what the tests of one package have in common. TestMain sets it
 // before any test runs.
-var shared *fixture
+var shared *fixture //nolint:gochecknoglobals // TestMain has no other way to tests
 
 // fixture starts each part once, when it is first asked for.
 type fixture struct {
@@ -65,8 +65,8 @@ type once[T any] struct {
 	err   error
 }
 
-func (o *once[T]) get(make func() (T, error)) (T, error) {
-	o.Do(func() { o.value, o.err = make() })
+func (o *once[T]) get(start func() (T, error)) (T, error) {
+	o.Do(func() { o.value, o.err = start() })
 	return o.value, o.err
 }
 

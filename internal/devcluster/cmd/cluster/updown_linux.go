@@ -66,7 +66,7 @@ func spawn(ctx context.Context, f folder) error {
 		return fmt.Errorf("start the cluster: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command(program, "serve", string(f))
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, "serve", string(f))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -92,8 +92,7 @@ func spawn(ctx context.Context, f folder) error {
 			return fmt.Errorf("start the cluster: %w", errors.Join(errors.New("it ended"), err))
 		case <-ctx.Done():
 			_ = unix.Kill(cmd.Process.Pid, unix.SIGTERM) // it takes away what it made
-			<-ended
-			return ctx.Err()
+			return errors.Join(ctx.Err(), <-ended)
 		case <-tick.C:
 		}
 	}
