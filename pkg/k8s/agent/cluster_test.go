@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -242,7 +243,32 @@ func as(t testing.TB, namespace string, inNamespace, inCluster []rbacv1.PolicyRu
 	if err != nil {
 		t.Fatal(err)
 	}
+	awaitRights(t, user, []string{"system:authenticated"}, namespace, inNamespace)
+	awaitRights(t, user, []string{"system:authenticated"}, "", inCluster)
 	return client
+}
+
+// awaitRights waits until the API server's authorizer has heard of the rules.
+func awaitRights(t testing.TB, user string, groups []string, namespace string, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	admin := devtest.Client(t)
+	for _, r := range rules {
+		if len(r.Verbs) == 0 {
+			continue
+		}
+		resource, sub, _ := strings.Cut(r.Resources[len(r.Resources)-1], "/")
+		devtest.Eventually(t, "the rights of "+user, time.Minute, func(ctx context.Context) error {
+			review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups, ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: namespace, Verb: r.Verbs[0], Group: r.APIGroups[0], Resource: resource, Subresource: sub,
+				}},
+			}, metav1.CreateOptions{})
+			if err == nil && !review.Status.Allowed {
+				err = fmt.Errorf("not yet: %v", r)
+			}
+			return err
+		})
+	}
 }
 
 // roundTripper is a function that stands between a client and the server.

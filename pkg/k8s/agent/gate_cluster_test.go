@@ -245,14 +245,12 @@ func TestC12_AnExistingServiceAccountIsUsedAndNothingElseCreated(t *testing.T) {
 func grant(t *testing.T, s *scene, account string) {
 	t.Helper()
 	ctx, o := t.Context(), metav1.CreateOptions{}
-	name := "grant-" + s.config.RunID
-	meta := metav1.ObjectMeta{Name: name}
+	meta := metav1.ObjectMeta{Name: "grant-" + runid.Generate()}
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.namespace, Name: account}}
 	_, err := s.admin.RbacV1().Roles(s.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "grant"}, Rules: []rbacv1.PolicyRule{rule("", "configmaps", "create,patch")}}, o)
 	s.must(err)
 	_, err = s.admin.RbacV1().RoleBindings(s.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "grant"}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacGroup, Kind: "Role", Name: "grant"}}, o)
 	s.must(err)
-	meta.Name = "grant-" + runid.Generate()
 	_, err = s.admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule("", "nodes", "get")}}, o)
 	s.must(err)
 	_, err = s.admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacGroup, Kind: "ClusterRole", Name: meta.Name}}, o)
@@ -262,6 +260,9 @@ func grant(t *testing.T, s *scene, account string) {
 		s.must(s.admin.RbacV1().ClusterRoles().Delete(ctx, meta.Name, o))
 		s.must(s.admin.RbacV1().ClusterRoleBindings().Delete(ctx, meta.Name, o))
 	})
+	user := "system:serviceaccount:" + s.namespace + ":" + account
+	awaitRights(t, user, nil, s.namespace, []rbacv1.PolicyRule{rule("", "configmaps", "create,patch")})
+	awaitRights(t, user, nil, "", []rbacv1.PolicyRule{rule("", "nodes", "get")})
 }
 
 func TestC17_ACallerWhoMayNotAskForTheServiceAccountIsWarned(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -53,11 +52,11 @@ func (p permission) grantedBy(rule authorizationv1.ResourceRule) bool {
 		(len(rule.ResourceNames) == 0 || p.name != "" && has(rule.ResourceNames, p.name))
 }
 
-// permissionsOf expands rules into what they allow in a namespace, or
+// permissionsOf expands grants into what they allow in a namespace, or
 // cluster-wide where it is empty.
-func permissionsOf(rules []rbacv1.PolicyRule, namespace string) []permission {
+func permissionsOf(grants []grant, namespace string) []permission {
 	var out []permission
-	for _, r := range rules {
+	for _, r := range rulesOf(grants) {
 		names := r.ResourceNames
 		if len(names) == 0 {
 			names = []string{""}

@@ -12,35 +12,54 @@ import (
 	"github.com/NVIDIA/aicr/pkg/k8s/labels"
 )
 
-// namespacedRules are the agent's rights in its namespace: to write its
-// result by server-side apply, which asks for patch, and for create where the
-// object is new. With a name they are bound to that one ConfigMap, and a run
-// that owns it adds delete: where the admission plugin
-// OwnerReferencesPermissionEnforcement is on, setting the owner reference that
-// makes the ConfigMap go with the Job needs it. Without a name they are rules
-// for a ServiceAccount that serves many runs, and stay as few as possible.
-func namespacedRules(name string, owned bool) []rbacv1.PolicyRule {
-	r := rbacv1.PolicyRule{
-		APIGroups: []string{""},
-		Resources: []string{"configmaps"},
-		Verbs:     []string{"create", "patch"},
-	}
-	if name != "" {
-		r.ResourceNames = []string{name}
-		if owned {
-			r.Verbs = append(r.Verbs, "delete")
-		}
-	}
-	return []rbacv1.PolicyRule{r}
+// grant is a rule that the agent gets, and why it needs it.
+type grant struct {
+	rule rbacv1.PolicyRule
+	why  string
 }
 
-// clusterRules are the agent's cluster-wide rights: to read its own node.
-// /version needs none, every authenticated user may read it.
-func clusterRules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{
-		APIGroups: []string{""},
-		Resources: []string{"nodes"},
-		Verbs:     []string{"get"},
+func rulesOf(grants []grant) []rbacv1.PolicyRule {
+	rules := make([]rbacv1.PolicyRule, len(grants))
+	for i, g := range grants {
+		rules[i] = g.rule
+	}
+	return rules
+}
+
+// namespacedGrants are the agent's rights in its namespace: to write its
+// result. With a name they are bound to that one ConfigMap, and a run that
+// owns it adds delete: where the admission plugin
+// OwnerReferencesPermissionEnforcement is on, setting the owner reference that
+// makes the ConfigMap go with the Job needs it. Without a name they are for a
+// ServiceAccount that serves many runs, and stay as few as possible.
+func namespacedGrants(name string, owned bool) []grant {
+	g := grant{
+		rule: rbacv1.PolicyRule{
+			APIGroups: []string{""},
+			Resources: []string{"configmaps"},
+			Verbs:     []string{"create", "patch"},
+		},
+		why: "the agent writes the snapshot into a ConfigMap by server-side apply, which asks for patch, and for create where the ConfigMap is new",
+	}
+	if name != "" {
+		g.rule.ResourceNames = []string{name}
+		if owned {
+			g.rule.Verbs = append(g.rule.Verbs, "delete")
+		}
+	}
+	return []grant{g}
+}
+
+// clusterGrants are the agent's cluster-wide rights. /version needs none:
+// every authenticated user may read it.
+func clusterGrants() []grant {
+	return []grant{{
+		rule: rbacv1.PolicyRule{
+			APIGroups: []string{""},
+			Resources: []string{"nodes"},
+			Verbs:     []string{"get"},
+		},
+		why: "the agent reads the Node object of the node that it runs on",
 	}}
 }
 
@@ -51,7 +70,7 @@ func (d *Deployer) serviceAccount() *corev1.ServiceAccount {
 func (d *Deployer) role(owners ...metav1.OwnerReference) *rbacv1.Role {
 	return &rbacv1.Role{
 		ObjectMeta: d.meta(d.names.identity, owners...),
-		Rules:      namespacedRules(d.output().Name, d.config.OwnsOutputConfigMap),
+		Rules:      rulesOf(namespacedGrants(d.output().Name, d.config.OwnsOutputConfigMap)),
 	}
 }
 
@@ -66,7 +85,7 @@ func (d *Deployer) roleBinding(owners ...metav1.OwnerReference) *rbacv1.RoleBind
 func (d *Deployer) clusterRole() *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: d.names.clusterRole, Labels: d.labels()},
-		Rules:      clusterRules(),
+		Rules:      rulesOf(clusterGrants()),
 	}
 }
 

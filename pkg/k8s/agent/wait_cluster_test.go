@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -123,10 +124,15 @@ func TestC31_APodWithForgedLabelsIsNeverChosen(t *testing.T) {
 	s := newScene(t, nil, nil)
 	s.deploy()
 	ours := s.pod()
-	isController := true
+	isController, suspended := true, true
+	other, err := s.admin.BatchV1().Jobs(s.namespace).Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "other"},
+		Spec:       batchv1.JobSpec{Suspend: &suspended, Template: corev1.PodTemplateSpec{Spec: ours.Spec}},
+	}, metav1.CreateOptions{})
+	s.must(err)
 	for name, owner := range map[string][]metav1.OwnerReference{
 		"no-owner":       nil,
-		"other-uid":      {{APIVersion: "batch/v1", Kind: "Job", Name: s.JobName(), UID: "00000000-0000-0000-0000-000000000000", Controller: &isController}},
+		"other-uid":      {{APIVersion: "batch/v1", Kind: "Job", Name: s.JobName(), UID: other.UID, Controller: &isController}},
 		"no-controller":  {{APIVersion: "batch/v1", Kind: "Job", Name: s.JobName(), UID: s.job().UID}},
 		"other-kind":     {{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: s.job().UID, Controller: &isController}},
 		"zz-other-group": {{APIVersion: "example.com/v1", Kind: "Job", Name: s.JobName(), UID: s.job().UID, Controller: &isController}},
@@ -147,7 +153,7 @@ func TestC31_APodWithForgedLabelsIsNeverChosen(t *testing.T) {
 			t.Logf("%s: %v", name, err)
 		}
 	}
-	err := s.WaitForPodReady(t.Context(), time.Second)
+	err = s.WaitForPodReady(t.Context(), time.Second)
 	if !stderrors.Is(err, errors.Timeout) || !strings.Contains(err.Error(), ours.Name) {
 		t.Errorf("%v, want a TIMEOUT about %s", err, ours.Name)
 	}
