@@ -29,7 +29,9 @@ func (f *Findings) Unread(key, reason string) {
 
 // Because tells in one reason why the collector did not read everything.
 // Without it, the first unread keys make up the reason.
-func (f *Findings) Because(format string, args ...any) { f.reason = oneLine(fmt.Sprintf(format, args...)) }
+func (f *Findings) Because(format string, args ...any) {
+	f.reason = oneLine(fmt.Sprintf(format, args...))
+}
 
 // Result returns the findings as measurements of that type: ok where nothing
 // is unread and no reason was told, failed where nothing was read, partial

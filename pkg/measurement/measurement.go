@@ -105,22 +105,61 @@ type CollectorStatus struct {
 
 // Unread is a reading that could not be read.
 type Unread struct {
-	// Key names the reading as <subtype>/<key> or <subtype>/<item>/<key>.
+	// Key names the reading as <subtype>/<key> or <subtype>/<item>/<key>; a
+	// whole subtype or item by the part of that which names it.
 	Key    string `json:"key"`
 	Reason string `json:"reason"`
 }
 
-// Normalize sorts measurements by type, subtypes by name, collectors by name
-// and unread keys, in place. Items keep their order.
-func (s *Snapshot) Normalize() {
-	slices.SortFunc(s.Measurements, func(a, b Measurement) int { return cmp.Compare(a.Type, b.Type) })
-	for i := range s.Measurements {
-		slices.SortFunc(s.Measurements[i].Subtypes, func(a, b Subtype) int { return cmp.Compare(a.Name, b.Name) })
+// Subtype returns the subtype of that name in the measurement of that type.
+func (s *Snapshot) Subtype(t Type, name string) (Subtype, bool) {
+	for _, m := range s.Measurements {
+		for _, st := range m.Subtypes {
+			if m.Type == t && st.Name == name {
+				return st, true
+			}
+		}
 	}
-	slices.SortFunc(s.Collectors, func(a, b CollectorStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return Subtype{}, false
+}
+
+// Normalize sorts measurements by type, subtypes by name, collectors by name
+// and unread keys, in place, and makes empty lists and maps of missing ones
+// that the document always has. Items keep their order.
+func (s *Snapshot) Normalize() {
+	s.Measurements = orEmpty(s.Measurements)
+	slices.SortStableFunc(s.Measurements, func(a, b Measurement) int { return cmp.Compare(a.Type, b.Type) })
+	for i := range s.Measurements {
+		s.Measurements[i].normalize()
+	}
+	s.Collectors = orEmpty(s.Collectors)
+	slices.SortStableFunc(s.Collectors, func(a, b CollectorStatus) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range s.Collectors {
 		slices.SortFunc(s.Collectors[i].Unread, func(a, b Unread) int {
 			return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason))
 		})
 	}
+}
+
+func (m *Measurement) normalize() {
+	m.Subtypes = orEmpty(m.Subtypes)
+	slices.SortStableFunc(m.Subtypes, func(a, b Subtype) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range m.Subtypes {
+		st := &m.Subtypes[i]
+		if st.Data == nil {
+			st.Data = map[string]Reading{}
+		}
+		for j := range st.Items {
+			if st.Items[j].Data == nil {
+				st.Items[j].Data = map[string]Reading{}
+			}
+		}
+	}
+}
+
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Reading is one scalar that was read: a string, a bool, an integer or a
@@ -12,8 +13,9 @@ import (
 // never read cannot pass for one. A Reading is immutable.
 type Reading struct{ value any }
 
-// Str returns a Reading of a string.
-func Str(v string) Reading { return Reading{v} }
+// Str returns a Reading of a string. Documents are UTF-8: bytes that are not
+// become the replacement character.
+func Str(v string) Reading { return Reading{strings.ToValidUTF8(v, "\uFFFD")} }
 
 // Bool returns a Reading of a bool.
 func Bool(v bool) Reading { return Reading{v} }
@@ -30,8 +32,20 @@ func Uint[T ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64](v T) Reading {
 	return Reading{uint64(v)}
 }
 
-// Float returns a Reading of a floating point number.
-func Float(v float64) Reading { return Reading{v} }
+// Float returns a Reading of a floating point number. A whole number equals
+// Int's of it: formats write both alike, and a reader could not tell.
+func Float(v float64) Reading {
+	// Both bounds are powers of two and exact; beyond them there are no ints.
+	if v == math.Trunc(v) {
+		switch {
+		case v >= math.MinInt64 && v < math.MaxInt64:
+			return Reading{int64(v)}
+		case v > 0 && v < math.MaxUint64:
+			return Uint(uint64(v))
+		}
+	}
+	return Reading{v}
+}
 
 // Any returns the value: string, bool, int64, float64, or uint64 for what is
 // larger than an int64; nil for the zero Reading.
@@ -49,10 +63,17 @@ func (r Reading) MarshalJSON() ([]byte, error) {
 	if r.value == nil {
 		return nil, fmt.Errorf("a reading without a value")
 	}
-	return json.Marshal(r.value)
+	// The encoder around this one decides whether to escape HTML.
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r.value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// UnmarshalJSON reads a bare scalar: an integer that fits becomes int64, a
+// UnmarshalJSON reads a bare scalar: a whole number that fits becomes int64, a
 // larger one uint64, any other number float64. null, arrays and objects are
 // errors.
 func (r *Reading) UnmarshalJSON(b []byte) error {
@@ -80,7 +101,7 @@ func (r *Reading) UnmarshalJSON(b []byte) error {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", t, err)
 		}
-		r.value = f
+		*r = Float(f)
 		return nil
 	}
 	return fmt.Errorf("a reading is a string, a bool or a number, not %s", b)

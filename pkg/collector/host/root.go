@@ -1,6 +1,8 @@
 package host
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -34,12 +36,10 @@ func (r *Root) Close() error { return r.root.Close() }
 // ReadFile returns a regular file's content. A file of more than limit bytes
 // is an error.
 func (r *Root) ReadFile(name string, limit int64) ([]byte, error) {
-	p, err := r.resolve(name)
-	if err != nil {
-		return nil, err
-	}
-	// A FIFO without a writer must not block.
-	f, err := r.root.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := within(r, name, func(p string) (*os.File, error) {
+		// A FIFO without a writer must not block.
+		return r.root.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +67,7 @@ func (r *Root) ReadString(name string) (string, error) {
 
 // ReadDir returns a folder's entries, sorted by name.
 func (r *Root) ReadDir(name string) ([]fs.DirEntry, error) {
-	p, err := r.resolve(name)
-	if err != nil {
-		return nil, err
-	}
-	d, err := r.root.Open(p)
+	d, err := within(r, name, r.root.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -81,29 +77,42 @@ func (r *Root) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// Stat describes what name leads to.
-func (r *Root) Stat(name string) (fs.FileInfo, error) {
-	p, err := r.resolve(name)
+// Sub opens a folder as a root of its own; the caller closes it.
+func (r *Root) Sub(name string) (*Root, error) {
+	sub, err := within(r, name, r.root.OpenRoot)
 	if err != nil {
 		return nil, err
 	}
-	return r.root.Lstat(p)
+	return &Root{sub}, nil
 }
+
+// Stat describes what name leads to.
+func (r *Root) Stat(name string) (fs.FileInfo, error) { return within(r, name, r.root.Stat) }
 
 // LinkName returns the last element of a symbolic link's target, which is how
 // sysfs names a device's driver, bus and group.
 func (r *Root) LinkName(name string) (string, error) {
-	dir, err := r.resolve(path.Dir(name))
-	if err != nil {
-		return "", err
-	}
-	target, err := r.root.Readlink(path.Join(dir, path.Base(name)))
+	target, err := r.root.Readlink(path.Clean(name))
 	return path.Base(target), err
 }
 
+// within runs op on name. [os.Root] follows the links that it can, at little
+// cost; it refuses absolute ones and such as climb above the root, and only
+// then the path is resolved here. It guards that path all the same.
+func within[T any](r *Root, name string, op func(string) (T, error)) (T, error) {
+	v, err := op(cmp.Or(path.Clean("/" + name)[1:], "."))
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return v, err
+	}
+	p, err := r.resolve(name)
+	if err != nil {
+		return v, err
+	}
+	return op(p)
+}
+
 // resolve follows the symbolic links in name as a process with that root
-// would, and returns a path without any. [os.Root] alone refuses absolute
-// links; it still guards the path returned against one that changes meanwhile.
+// would, and returns a path without any.
 func (r *Root) resolve(name string) (string, error) {
 	todo := strings.Split(name, "/")
 	done := "."
