@@ -85,6 +85,7 @@ func (a *app) newRoot() *cobra.Command {
 			return nil
 		},
 	}
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetOut(a.streams.Out)
 	root.SetErr(a.streams.Err)
 	root.SetUsageFunc(usage)
@@ -95,7 +96,7 @@ func (a *app) newRoot() *cobra.Command {
 	flags.BoolVar(&a.logJSON, "log-json", false, "write JSON lines on standard error")
 	takeFromEnv(flags)
 
-	root.AddCommand(a.newSnapshot(), a.newVersion())
+	root.AddCommand(a.newSnapshot(), a.newVersion(), a.newCompletion())
 	return root
 }
 

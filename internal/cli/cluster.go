@@ -57,6 +57,10 @@ func (c *clusterFlags) chosen() bool {
 
 // load finds the cluster and the namespace. It sends no request.
 func (c *clusterFlags) load() (*rest.Config, string, error) {
+	if _, err := clientcmd.ParseTimeout(c.overrides.Timeout); err != nil {
+		return nil, "", errors.New(errors.InvalidRequest, "--request-timeout %q is no duration", c.overrides.Timeout).
+			WithAdvice("write a time with its unit, such as 30s")
+	}
 	cfg, namespace, err := client.Load(c.kubeconfig, &c.overrides)
 	if stderrors.Is(err, client.ErrNoCluster) {
 		return nil, "", errors.Wrap(errors.InvalidRequest, client.ErrNoCluster, "there is no cluster to take a snapshot in").

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	stderrors "errors"
 	"fmt"
 	"strings"
 
@@ -48,10 +49,15 @@ func (a *app) exit(ctx context.Context, err error) int {
 	if err == nil {
 		return 0
 	}
+	s, bySignal := context.Cause(ctx).(signalled)
 	for _, e := range parts(err) {
-		a.tell(e)
+		// What was cut off by the signal says no more than the signal.
+		if !bySignal || !stderrors.Is(e, context.Canceled) {
+			a.tell(e)
+		}
 	}
-	if s, ok := context.Cause(ctx).(signalled); ok {
+	if bySignal {
+		a.tell(s)
 		return s.exitStatus()
 	}
 	return errors.ExitCode(err)
@@ -60,6 +66,9 @@ func (a *app) exit(ctx context.Context, err error) int {
 // tell writes one error: a line of what happened and a line of what to do.
 func (a *app) tell(err error) {
 	advice := errors.AdviceOf(err)
+	if _, bySignal := err.(signalled); advice == "" && !bySignal {
+		advice = usualAdvice(errors.CodeOf(err))
+	}
 	if a.logJSON {
 		a.ui.Log.Error(err.Error(), "code", errors.CodeOf(err), "advice", advice)
 		return
@@ -74,6 +83,21 @@ func (a *app) tell(err error) {
 		text += prefix + "  " + advice + "\n"
 	}
 	_, _ = fmt.Fprint(a.ui.Lines(), text)
+}
+
+// usualAdvice is what to do about an error that does not say so itself.
+func usualAdvice(c errors.Code) string {
+	switch c {
+	case errors.Unavailable:
+		return "check that the API server runs and can be reached from here: kubectl get --raw /readyz"
+	case errors.Unauthorized:
+		return "ask whoever runs the cluster for this permission, or use another --context"
+	case errors.Timeout:
+		return "allow more time with --timeout, or look for what holds the run up with --debug"
+	case errors.Internal:
+		return "look for more with --debug"
+	}
+	return ""
 }
 
 // parts returns the errors that were joined at the top of err.

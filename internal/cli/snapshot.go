@@ -95,6 +95,8 @@ func (a *app) newSnapshot() *cobra.Command {
 	}
 	o.flags = cmd.Flags()
 	o.register(o.flags)
+	// The flag exists, so that this cannot fail.
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"yaml", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -1,0 +1,39 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/NVIDIA/aicr/pkg/snapshotter"
+)
+
+func TestSignalEndsTheRunWhichCleansUpAndSetsTheStatus(t *testing.T) {
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		t.Run(signal.String(), func(t *testing.T) {
+			clusterEnv(t, "team")
+			cleaned := false
+			c := call{run: func(ctx context.Context, _ snapshotter.RunOptions) (*snapshotter.Result, error) {
+				if err := syscall.Kill(os.Getpid(), signal); err != nil {
+					t.Fatal(err)
+				}
+				<-ctx.Done()
+				cleaned = true
+				return nil, ctx.Err()
+			}}
+			if code := c.main(t.Context(), "snapshot", "--image", "img"); code != want {
+				t.Errorf("status %d, want %d: %s", code, want, c.err.String())
+			}
+			if !cleaned {
+				t.Error("the run did not see the signal")
+			}
+			if !strings.HasSuffix(c.err.String(), "error: got the signal "+signal.String()+"\n") || strings.Contains(c.err.String(), "canceled") {
+				t.Errorf("standard error %q", c.err.String())
+			}
+		})
+	}
+}
