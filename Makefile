@@ -7,7 +7,8 @@ MAKEFLAGS   += --no-print-directory
 
 # What a build says it is, and the image that its runs use when they are told
 # no other. A build without IMAGE asks for --image.
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
+VERSION := $(VERSION)
 IMAGE   ?=
 
 GO       ?= go

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -23,15 +26,54 @@ type slot struct {
 // in one network namespace, as are the addresses that it protects.
 func takeSlot(ctx context.Context) (*slot, error) {
 	for number := 1; number <= maxSlots; number++ {
-		lock, err := new(net.ListenConfig).Listen(ctx, "unix", fmt.Sprintf("@aicr-devcluster-node-%d", number))
-		if err == nil {
-			return &slot{number: number, lock: lock}, nil
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return nil, fmt.Errorf("take a node's number: %w", err)
+		s, err := trySlot(ctx, number)
+		if s != nil || err != nil {
+			return s, err
 		}
 	}
 	return nil, fmt.Errorf("take a node's number: all %d are taken", maxSlots)
+}
+
+// trySlot takes one number, or gives nil when a living process has it.
+func trySlot(ctx context.Context, number int) (*slot, error) {
+	lock, err := new(net.ListenConfig).Listen(ctx, "unix", fmt.Sprintf("@aicr-devcluster-node-%d", number))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take a node's number: %w", err)
+	}
+	return &slot{number: number, lock: lock}, nil
+}
+
+// SweepNodes takes away what nodes left whose owners were killed: empty
+// cgroups. Their processes, mounts and devices went with the owners, and a
+// later node takes the rest away too; this is for who wants it gone now.
+func SweepNodes(ctx context.Context) error {
+	roots, err := cgroupRoots()
+	if err != nil {
+		return err
+	}
+	for number := 1; number <= maxSlots; number++ {
+		name := (&slot{number: number}).cgroup()
+		if !slices.ContainsFunc(roots, func(root string) bool {
+			_, err := os.Stat(filepath.Join(root, name))
+			return err == nil
+		}) {
+			continue
+		}
+		s, err := trySlot(ctx, number)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			continue
+		}
+		if err := errors.Join(removeCgroup(ctx, name), s.release()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *slot) release() error { return s.lock.Close() }

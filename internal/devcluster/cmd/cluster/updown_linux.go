@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/NVIDIA/aicr/internal/devcluster"
 )
 
 const (
@@ -27,7 +29,7 @@ func up(ctx context.Context, f folder) error {
 	}
 	if lock != nil {
 		// Nobody serves. What a killed server left is taken away first.
-		if err := errors.Join(sweep(f), lock.Close()); err != nil {
+		if err := errors.Join(sweep(ctx, f), lock.Close()); err != nil {
 			return err
 		}
 		if err := spawn(ctx, f); err != nil {
@@ -109,7 +111,7 @@ func down(ctx context.Context, f folder) error {
 			return err
 		}
 	}
-	if err := errors.Join(sweep(f), lock.Close(), os.RemoveAll(string(f))); err != nil {
+	if err := errors.Join(sweep(ctx, f), lock.Close(), os.RemoveAll(string(f))); err != nil {
 		return fmt.Errorf("take the cluster away: %w", err)
 	}
 	fmt.Println("the cluster is down")
@@ -148,12 +150,15 @@ func end(ctx context.Context, f folder) (*os.File, error) {
 	}
 }
 
-// sweep removes what a server that was killed left behind: its files. Its
-// processes died with it, and its cgroups are taken by the next node.
-func sweep(f folder) error {
+// sweep removes what a server that was killed left behind: its files and its
+// node's cgroups. Its processes, mounts and devices went with it.
+func sweep(ctx context.Context, f folder) error {
 	s, err := f.read()
 	if err != nil || s.Data == "" {
 		return err
 	}
-	return errors.Join(os.RemoveAll(s.Data), os.Remove(f.state()))
+	if os.Geteuid() == 0 { // else there was no node
+		err = devcluster.SweepNodes(ctx)
+	}
+	return errors.Join(err, os.RemoveAll(s.Data), os.Remove(f.state()))
 }
