@@ -49,6 +49,7 @@ type Taker struct {
 func NewTaker(config *rest.Config) (*Taker, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = ""
+	config.WarningHandler = rest.NoWarnings{} // old kinds are listed on purpose
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, err
