@@ -53,7 +53,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	a.ui = ui.New(a.streams.Err, ui.Options{})
 	ctx, stop := a.untilSignal(ctx)
 	defer stop()
-	root := a.newRoot()
+	root := a.newRoot() //nolint:contextcheck // cobra hands ctx on to the command
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !a.started {

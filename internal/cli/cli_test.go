@@ -47,7 +47,7 @@ func (b *buffer) String() string {
 type call struct {
 	env      map[string]string
 	run      func(context.Context, snapshotter.RunOptions) (*snapshotter.Result, error)
-	capture  func(context.Context, captureRequest) (*measurement.Snapshot, error)
+	capture  func(context.Context, snapshotter.CaptureOptions) (*measurement.Snapshot, error)
 	out, err buffer
 }
 
@@ -335,7 +335,7 @@ func TestErrorsAreOneLineOfWhatAndOneOfWhatToDo(t *testing.T) {
 		"usual advice": {errors.New(errors.Unavailable, "gone"), 6,
 			"error: gone\n  check that the API server runs and can be reached from here: kubectl get --raw /readyz\n"},
 		"joined": {stderrors.Join(errors.New(errors.Timeout, "a").WithAdvice("b"), stderrors.New("c")), 5, "error: a\n  b\nerror: c\n  look for more with --debug\n"},
-		"lines of a log are set off": {errors.New(errors.NotFound, "failed; its last lines:\nx\ny\n"), 3,
+		"lines of a log are set off": {errors.New(errors.NotFound, "failed; its last lines:\nx\ny"), 3,
 			"error: failed; its last lines:\n  x\n  y\n"},
 	}
 	for name, tt := range tests {
@@ -372,34 +372,34 @@ func TestC26_AgentIsToldByItsEnvironment(t *testing.T) {
 	tests := map[string]struct {
 		env  map[string]string
 		args []string
-		want captureRequest
+		want snapshotter.CaptureOptions
 	}{
 		"in a privileged pod": {
 			env: map[string]string{
 				"AICR_AGENT_MODE": "true", "AICR_LOG_PREFIX": "agent", "NODE_NAME": "node-1", "AICR_PRIVILEGED": "true",
 				"AICR_REQUIRE_GPU": "true", "AICR_OS": "ubuntu", "AICR_MAX_NODES_PER_ENTRY": "7", "AICR_FORMAT": "json",
 			},
-			want: captureRequest{Host: host.Privileged(), NodeName: "node-1", RequireGPU: true, OS: "ubuntu", MaxNodesPerEntry: 7},
+			want: snapshotter.CaptureOptions{Host: host.Privileged(), NodeName: "node-1", RequireGPU: true, OS: "ubuntu", MaxNodesPerEntry: 7},
 		},
 		"in a restricted pod": {
 			env:  map[string]string{"AICR_AGENT_MODE": "true", "NODE_NAME": "node-1", "AICR_PRIVILEGED": "false"},
-			want: captureRequest{Host: host.Container(), NodeName: "node-1"},
+			want: snapshotter.CaptureOptions{Host: host.Container(), NodeName: "node-1"},
 		},
 		"of a controller that does not say": {
 			env:  map[string]string{"AICR_AGENT_MODE": "true", "NODE_NAME": "node-1"},
 			args: []string{"--debug", "--log-json"},
-			want: captureRequest{Host: host.Privileged(), NodeName: "node-1"},
+			want: snapshotter.CaptureOptions{Host: host.Privileged(), NodeName: "node-1"},
 		},
 		"local": {
 			args: []string{"--local", "--node", "mine"},
 			env:  map[string]string{"AICR_IMAGE": "a variable for other runs"},
-			want: captureRequest{Host: host.Local(), NodeName: "mine"},
+			want: snapshotter.CaptureOptions{Host: host.Local(), NodeName: "mine"},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			var got captureRequest
-			c := call{env: tt.env, capture: func(_ context.Context, r captureRequest) (*measurement.Snapshot, error) {
+			var got snapshotter.CaptureOptions
+			c := call{env: tt.env, capture: func(_ context.Context, r snapshotter.CaptureOptions) (*measurement.Snapshot, error) {
 				got = r
 				return snapshot("v1"), nil
 			}}
@@ -411,7 +411,7 @@ func TestC26_AgentIsToldByItsEnvironment(t *testing.T) {
 				t.Fatalf("status %d: %s", code, c.err.String())
 			}
 			tt.want.Version = thisVersion()
-			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(captureRequest{}, "Log")); diff != "" {
+			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(snapshotter.CaptureOptions{}, "Log")); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(encode(t, format, snapshot("v1")), c.out.String()); diff != "" {
@@ -442,7 +442,7 @@ func TestC24_OwnerOnlyWhereTheControllerNamesAJobWhole(t *testing.T) {
 }
 
 func TestSnapshotWithoutARequiredGPUIsWrittenAndFails(t *testing.T) {
-	c := call{capture: func(context.Context, captureRequest) (*measurement.Snapshot, error) {
+	c := call{capture: func(context.Context, snapshotter.CaptureOptions) (*measurement.Snapshot, error) {
 		return snapshot("v1"), errors.New(errors.NotFound, "there is no GPU")
 	}}
 	if code := c.main(t.Context(), "snapshot", "--local", "--require-gpu"); code != 3 {

@@ -49,7 +49,7 @@ func (a *app) exit(ctx context.Context, err error) int {
 	if err == nil {
 		return 0
 	}
-	s, bySignal := context.Cause(ctx).(signalled)
+	s, bySignal := signalIn(context.Cause(ctx))
 	for _, e := range parts(err) {
 		// What was cut off by the signal says no more than the signal.
 		if !bySignal || !stderrors.Is(e, context.Canceled) {
@@ -66,7 +66,7 @@ func (a *app) exit(ctx context.Context, err error) int {
 // tell writes one error: a line of what happened and a line of what to do.
 func (a *app) tell(err error) {
 	advice := errors.AdviceOf(err)
-	if _, bySignal := err.(signalled); advice == "" && !bySignal {
+	if _, bySignal := signalIn(err); advice == "" && !bySignal {
 		advice = usualAdvice(errors.CodeOf(err))
 	}
 	if a.logJSON {

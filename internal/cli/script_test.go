@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -93,8 +94,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	got := 0
 	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		exit, ok := err.(*exec.ExitError)
-		if !ok {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
 			ts.Fatalf("%v", err)
 		}
 		got = exit.ExitCode()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,6 +12,12 @@ import (
 type signalled struct{ os.Signal }
 
 func (s signalled) Error() string { return "got the signal " + s.String() }
+
+// signalIn returns the signal that ended a context, or that an error is.
+func signalIn(err error) (s signalled, ok bool) {
+	ok = errors.As(err, &s)
+	return s, ok
+}
 
 // exitStatus is the shell's convention: 130 for SIGINT, 143 for SIGTERM.
 func (s signalled) exitStatus() int {

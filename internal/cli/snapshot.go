@@ -178,10 +178,12 @@ func (o *snapshotOptions) configMap() (ref configmap.Ref, ok bool, err error) {
 	return ref, true, err
 }
 
+func (o *snapshotOptions) toStdout() bool { return o.output == "" || o.output == "-" }
+
 // destination returns where this process itself writes to, if that is no
 // ConfigMap.
 func (o *snapshotOptions) destination(a *app) serializer.Destination {
-	if o.output == "" || o.output == "-" {
+	if o.toStdout() {
 		return serializer.NewStdout(a.streams.Out)
 	}
 	return serializer.NewFile(o.output)

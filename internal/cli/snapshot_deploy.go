@@ -127,7 +127,7 @@ func (d *deployment) run(ctx context.Context) error {
 	// The run waits and cleans up by itself; a person should know why it
 	// does not end at once.
 	stop := context.AfterFunc(ctx, func() {
-		if s, ok := context.Cause(ctx).(signalled); ok {
+		if s, ok := signalIn(context.Cause(ctx)); ok {
 			a.ui.Log.Warn(s.Error() + "; cleaning up (once more ends this at once and leaves what is there)")
 		}
 	})

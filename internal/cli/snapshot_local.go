@@ -12,6 +12,7 @@ import (
 	"github.com/NVIDIA/aicr/pkg/k8s/client"
 	"github.com/NVIDIA/aicr/pkg/measurement"
 	"github.com/NVIDIA/aicr/pkg/serializer"
+	"github.com/NVIDIA/aicr/pkg/snapshotter"
 )
 
 // capture is a snapshot of the machine that this process runs on: as the agent
@@ -19,14 +20,14 @@ import (
 type capture struct {
 	app     *app
 	options *snapshotOptions
-	request captureRequest
+	request snapshotter.CaptureOptions
 	dest    serializer.Destination
 }
 
 func (c *capture) complete(a *app, o *snapshotOptions) error {
 	c.app, c.options = a, o
-	c.request = captureRequest{
-		Host:             host.Local(),
+	c.request = snapshotter.CaptureOptions{
+		Host:             snapshotter.HostLocal(),
 		Version:          thisVersion(),
 		NodeName:         o.node,
 		OS:               o.os,
@@ -59,10 +60,8 @@ func (c *capture) complete(a *app, o *snapshotOptions) error {
 // not say how privileged the pod is are older; then the kernel tells.
 func (a *app) podView() host.View {
 	v, _ := a.env("AICR_PRIVILEGED")
-	if privileged, err := strconv.ParseBool(v); err == nil && !privileged {
-		return host.Container()
-	}
-	return host.Privileged()
+	privileged, err := strconv.ParseBool(v)
+	return snapshotter.HostForPod(privileged || err != nil)
 }
 
 // ownerJob is the Job that the agent's ConfigMap goes with; nil where the
@@ -108,9 +107,10 @@ func (c *capture) validate(ctx context.Context) error { return c.dest.Check(ctx)
 func (c *capture) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.timeout)
 	defer cancel()
-	// With --require-gpu there may be both: the snapshot is the evidence.
 	s, err := c.app.deps.capture(ctx, c.request)
-	if s == nil {
+	// Half a snapshot, cut off by the time or a signal, is none. One that
+	// lacks the required GPU is whole, and the evidence.
+	if s == nil || ctx.Err() != nil {
 		return err
 	}
 	c.app.remark(s)
@@ -127,7 +127,9 @@ func (c *capture) write(ctx context.Context, s *measurement.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	c.app.delivered(c.dest.String())
+	if !c.options.toStdout() {
+		c.app.delivered(c.dest.String())
+	}
 	return nil
 }
 

@@ -88,11 +88,11 @@ func render(group string, a slog.Attr) string {
 		if a.Key != "" {
 			group += a.Key + "."
 		}
-		var s string
+		var b strings.Builder
 		for _, a := range v.Group() {
-			s += render(group, a)
+			b.WriteString(render(group, a))
 		}
-		return s
+		return b.String()
 	case a.Key == "":
 		return ""
 	}

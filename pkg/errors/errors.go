@@ -8,6 +8,7 @@
 package errors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,10 +110,9 @@ func CodeOf(err error) Code {
 // AdviceOf returns the first advice in err's tree, joined errors included, or
 // "".
 func AdviceOf(err error) string {
-	if e, ok := err.(*Error); ok && e.Advice != "" {
-		return e.Advice
-	}
-	switch u := err.(type) {
+	switch u := err.(type) { //nolint:errorlint // the tree is walked here, node by node
+	case *Error:
+		return cmp.Or(u.Advice, AdviceOf(u.Err))
 	case interface{ Unwrap() error }:
 		return AdviceOf(u.Unwrap())
 	case interface{ Unwrap() []error }:

@@ -99,8 +99,9 @@ func TestAdviceIsFoundInTheWholeTree(t *testing.T) {
 
 func TestWithAdviceLeavesTheOriginal(t *testing.T) {
 	e := errors.New(errors.NotFound, "x")
-	if e.WithAdvice("do this"); e.Advice != "" {
-		t.Errorf("the original now says %q", e.Advice)
+	advised := e.WithAdvice("do this")
+	if e.Advice != "" || advised.Advice != "do this" {
+		t.Errorf("the original says %q, the copy %q", e.Advice, advised.Advice)
 	}
 }
 

@@ -68,7 +68,7 @@ type configMap struct {
 // an apply can be repeated. A document beyond MaxConfigMapBytes is
 // InvalidRequest, before a request is sent.
 func NewConfigMap(o ConfigMapOptions) Destination {
-	return configMap{ConfigMapOptions: o, now: time.Now, pauses: defaultPauses}
+	return configMap{ConfigMapOptions: o, now: time.Now, pauses: defaultPauses()}
 }
 
 func (c configMap) String() string { return c.Ref.String() }

@@ -126,7 +126,7 @@ func serve(t *testing.T, list ...error) (*answers, ConfigMapOptions) {
 
 var (
 	resource    = schema.GroupResource{Resource: "configmaps"}
-	forbidden   = apierrors.NewForbidden(resource, "out", stderrors.New(`User "sa" cannot patch resource "configmaps"`))
+	forbidden   = apierrors.NewForbidden(resource, "out", stderrors.New(`user "sa" cannot patch resource "configmaps"`))
 	unavailable = apierrors.NewServiceUnavailable("starting")
 	invalid     = apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "out", nil)
 )

@@ -121,11 +121,11 @@ func (f file) target() (target, error) {
 		return target{}, f.unwritable(err)
 	}
 	_ = w.Close()
-	real, err := filepath.EvalSymlinks(f.path)
+	resolved, err := filepath.EvalSymlinks(f.path)
 	if err != nil {
 		return target{}, f.unwritable(err)
 	}
-	return target{path: real, info: info}, nil
+	return target{path: resolved, info: info}, nil
 }
 
 func (f file) newTarget() (target, error) {

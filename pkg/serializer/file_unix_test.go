@@ -56,8 +56,8 @@ func TestFileKeepsItsOwnerWhenRootReplacesIt(t *testing.T) {
 }
 
 func TestFileLinkIsFollowedAndStays(t *testing.T) {
-	real, links := t.TempDir(), t.TempDir()
-	target, link := filepath.Join(real, "target"), filepath.Join(links, "link")
+	files, links := t.TempDir(), t.TempDir()
+	target, link := filepath.Join(files, "target"), filepath.Join(links, "link")
 	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}

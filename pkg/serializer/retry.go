@@ -21,9 +21,11 @@ type pauses struct {
 	forbidden, unavailable time.Duration
 }
 
-var defaultPauses = pauses{
-	first: 100 * time.Millisecond, longest: 3 * time.Second,
-	forbidden: 20 * time.Second, unavailable: time.Minute,
+func defaultPauses() pauses {
+	return pauses{
+		first: 100 * time.Millisecond, longest: 3 * time.Second,
+		forbidden: 20 * time.Second, unavailable: time.Minute,
+	}
 }
 
 // retry calls f until it succeeds, its error is one that waiting does not
