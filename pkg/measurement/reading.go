@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unicode"
 )
 
 // Reading is one scalar that was read: a string, a bool, an integer or a
@@ -13,9 +14,35 @@ import (
 // never read cannot pass for one. A Reading is immutable.
 type Reading struct{ value any }
 
-// Str returns a Reading of a string. Documents are UTF-8: bytes that are not
-// become the replacement character.
-func Str(v string) Reading { return Reading{strings.ToValidUTF8(v, "\uFFFD")} }
+// Str returns a Reading of a string, made fit for a document by Text.
+func Str(v string) Reading { return Reading{Text(v)} }
+
+// Text returns s with the replacement character for what a document cannot
+// carry in every format: bytes that are not UTF-8, and the characters that
+// YAML does not allow or reads as line breaks (DEL, C1, U+FFFE, U+FFFF). Names
+// that come from outside go through it, as Str's values do.
+func Text(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 0x7f && r <= 0x9f || r == 0xfffe || r == 0xffff {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
+}
+
+// Key returns s made fit for a key: as by Text, cut to 500 bytes, because YAML
+// allows keys of 1024 characters, and not "<<", which YAML readers take for a
+// merge however it is quoted.
+func Key(s string) string {
+	const limit = 500
+	if len(s) > limit {
+		s = s[:limit]
+	}
+	if s == "<<" {
+		s = "< <"
+	}
+	return Text(s)
+}
 
 // Bool returns a Reading of a bool.
 func Bool(v bool) Reading { return Reading{v} }
@@ -84,8 +111,11 @@ func (r *Reading) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	switch t := v.(type) {
-	case string, bool:
-		r.value = t
+	case string:
+		*r = Str(t)
+		return nil
+	case bool:
+		*r = Bool(t)
 		return nil
 	case json.Number:
 		if i, err := t.Int64(); err == nil {

@@ -67,13 +67,13 @@ func grub(params []param, init []string) measurement.Subtype {
 		if !p.flag {
 			reading = measurement.Str(redact.Value(p.name, p.value))
 		}
-		name := redact.Value("", p.name)
-		s.Data[name] = reading
+		name := measurement.Text(redact.Value("", p.name))
+		s.Data[measurement.Key(name)] = reading
 		s.Items = append(s.Items, measurement.Item{Name: name, Data: map[string]measurement.Reading{"value": reading}})
 	}
 	for _, arg := range redact.Args(init) {
 		s.Items = append(s.Items, measurement.Item{
-			Name: arg, Data: map[string]measurement.Reading{}, Context: map[string]string{"for": "init"},
+			Name: measurement.Text(arg), Data: map[string]measurement.Reading{}, Context: map[string]string{"for": "init"},
 		})
 	}
 	return s

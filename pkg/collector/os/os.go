@@ -56,9 +56,8 @@ func (c Collector) Collect(ctx context.Context) collector.Result {
 	if c.view.Files {
 		release(root, &f)
 	} else {
-		const reason = "only the container was seen, whose files and namespaces are not the host's"
-		f.Unread(subtypeRelease, reason)
-		f.Because("%s: the release and the sysctls of namespaces are left out; run privileged to read them", reason)
+		f.Unread(subtypeRelease, "only the container's files were seen, not the host's")
+		f.Because("only the container was seen: the host's release and the sysctls of its namespaces are left out; run privileged to read them")
 	}
 	kernel(root, &f)
 	commandLine(root, &f)
@@ -142,7 +141,7 @@ func modules(root *host.Root, f *collector.Findings) {
 	}
 	names, bad := parseModules(text)
 	for _, n := range names {
-		s.Data[n] = measurement.Bool(true)
+		s.Data[measurement.Key(n)] = measurement.Bool(true)
 	}
 	for _, line := range bad {
 		f.Unread(subtypeKmod+"/line "+strconv.Itoa(line), "not as in proc_modules(5)")

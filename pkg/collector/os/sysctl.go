@@ -98,7 +98,7 @@ func (w *sysctlWalk) read(dir *host.Root, name, p string) {
 	b, err := dir.ReadFile(name, maxSysctl)
 	switch {
 	case err == nil:
-		w.data[sysctlName(p)] = parseSysctl(string(b))
+		w.data[measurement.Key(sysctlName(p))] = parseSysctl(string(b))
 	case errors.Is(err, fs.ErrNotExist):
 		// It went with its interface, or module, since the folder was read.
 	case errors.Is(err, fs.ErrPermission) && writeOnly(dir, name):
