@@ -104,25 +104,5 @@ func (a *app) newRoot() *cobra.Command {
 func (a *app) startUI() {
 	prefix, _ := a.env("AICR_LOG_PREFIX")
 	a.ui = ui.New(a.streams.Err, ui.Options{JSON: a.logJSON, Debug: a.debug, Prefix: prefix})
-	// client-go logs through klog, straight to standard error. What it has
-	// to say is for those who debug.
-	klog.SetSlogLogger(slog.New(demoted{a.ui.Log.Handler()}))
+	klog.SetSlogLogger(slog.New(fromClientGo{a.ui.Log.Handler()}))
 }
-
-// demoted makes every message one at debug level.
-type demoted struct{ slog.Handler }
-
-func (d demoted) Enabled(ctx context.Context, _ slog.Level) bool {
-	return d.Handler.Enabled(ctx, slog.LevelDebug)
-}
-
-func (d demoted) Handle(ctx context.Context, r slog.Record) error {
-	r.Level = slog.LevelDebug
-	return d.Handler.Handle(ctx, r)
-}
-
-func (d demoted) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return demoted{d.Handler.WithAttrs(attrs)}
-}
-
-func (d demoted) WithGroup(name string) slog.Handler { return demoted{d.Handler.WithGroup(name)} }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
 
 	"github.com/NVIDIA/aicr/pkg/collector/host"
 	"github.com/NVIDIA/aicr/pkg/errors"
@@ -363,6 +364,31 @@ func TestJSONLinesCarryStepsAndAgentLogGoesBesides(t *testing.T) {
 	for _, want := range []string{`"event":"created","kind":"Job","name":"aicr-1"`, "[agent] hello\n", `"msg":"late","code":"TIMEOUT"`} {
 		if !strings.Contains(c.err.String(), want) {
 			t.Errorf("%s is missing in %s", want, c.err.String())
+		}
+	}
+}
+
+// client-go logs whole requests at its high levels, tokens included.
+func TestClientLogShowsOnlyWithDebugAndNeverItsVerboseMessages(t *testing.T) {
+	clusterEnv(t, "team")
+	for _, debug := range []bool{false, true} {
+		c := call{run: func(context.Context, snapshotter.RunOptions) (*snapshotter.Result, error) {
+			klog.ErrorS(stderrors.New("closed"), "watch ended")
+			for v := klog.Level(1); v <= 10; v++ {
+				klog.V(v).InfoS("request", "body", "secret")
+			}
+			return nil, errors.New(errors.Timeout, "late")
+		}}
+		args := []string{"snapshot", "--image", "img"}
+		if debug {
+			args = append(args, "--debug")
+		}
+		c.main(t.Context(), args...)
+		if got := strings.Contains(c.err.String(), `debug: watch ended err=closed`); got != debug {
+			t.Errorf("debug %v: %s", debug, c.err.String())
+		}
+		if strings.Contains(c.err.String(), "secret") {
+			t.Errorf("debug %v: a verbose message is shown: %s", debug, c.err.String())
 		}
 	}
 }
