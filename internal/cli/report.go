@@ -51,8 +51,9 @@ func (a *app) exit(ctx context.Context, err error) int {
 	}
 	s, bySignal := signalIn(context.Cause(ctx))
 	for _, e := range parts(err) {
-		// What was cut off by the signal says no more than the signal.
-		if !bySignal || !stderrors.Is(e, context.Canceled) {
+		// What the signal cut off says no more than the signal.
+		_, same := signalIn(e)
+		if !bySignal || !same && !stderrors.Is(e, context.Canceled) {
 			a.tell(e)
 		}
 	}

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	stderrors "errors"
 	"os"
 	"strings"
 	"syscall"
@@ -23,7 +24,7 @@ func TestSignalEndsTheRunWhichCleansUpAndSetsTheStatus(t *testing.T) {
 				}
 				<-ctx.Done()
 				cleaned = true
-				return nil, ctx.Err()
+				return nil, stderrors.Join(ctx.Err(), context.Cause(ctx))
 			}}
 			if code := c.main(t.Context(), "snapshot", "--image", "img"); code != want {
 				t.Errorf("status %d, want %d: %s", code, want, c.err.String())
@@ -31,7 +32,7 @@ func TestSignalEndsTheRunWhichCleansUpAndSetsTheStatus(t *testing.T) {
 			if !cleaned {
 				t.Error("the run did not see the signal")
 			}
-			if !strings.HasSuffix(c.err.String(), "error: got the signal "+signal.String()+"\n") || strings.Contains(c.err.String(), "canceled") {
+			if n := strings.Count(c.err.String(), "error: "); n != 1 || !strings.HasSuffix(c.err.String(), "error: got the signal "+signal.String()+"\n") {
 				t.Errorf("standard error %q", c.err.String())
 			}
 		})
