@@ -89,14 +89,14 @@ deps: ## As root on Debian, install what a node needs and is missing
 test: deps kube ## Run all checks and tests; the one command before a change lands
 	@$(call step,vet,$(GO) vet -p $(JOBS) ./...)
 	@$(MAKE) lint
-	@$(call step,test the tools,cd tools && $(GO) test -p $(JOBS) ./image/...)
+	@$(call step,test the tools,cd tools; $(GO) test -p $(JOBS) ./image/...)
 	@$(call step,test,export AICR_TEST_REQUIRE_CLUSTER=1; \
 		[[ $$(id -u) != 0 ]] || export AICR_TEST_REQUIRE_NODE=1; \
 		$(GO) test -race -p $(JOBS) -timeout 30m ./...)
 
 .PHONY: lint
 lint: ## Run the linters
-	@$(call step,lint,$(LINT) ./... && cd tools && $(LINT) ./image/... ./pause/...)
+	@$(call step,lint,$(LINT) ./...; cd tools; $(LINT) ./image/... ./pause/...)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
