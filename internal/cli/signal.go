@@ -27,6 +27,23 @@ func (s signalled) exitStatus() int {
 	return 1
 }
 
+// tellSignal says when a signal ends ctx that the run, which cleans up by
+// itself, goes on for a moment. The caller calls stop when the run is over.
+func (a *app) tellSignal(ctx context.Context) (stop func()) {
+	told := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(told)
+		if s, ok := signalIn(context.Cause(ctx)); ok {
+			a.ui.Log.Warn(s.Error() + "; cleaning up (once more ends this at once and leaves what is there)")
+		}
+	})
+	return func() {
+		if !cancel() {
+			<-told
+		}
+	}
+}
+
 // untilSignal returns a context that SIGINT or SIGTERM ends, so that a run
 // cleans up. A second signal has its usual effect and ends the process at once.
 // The caller calls stop when done.

@@ -124,14 +124,7 @@ func (d *deployment) validate(ctx context.Context) error {
 func (d *deployment) run(ctx context.Context) error {
 	a, cfg := d.app, d.options.Agent
 	a.ui.Log.Info("run " + cfg.RunID + " in namespace " + cfg.Namespace + " of " + d.server)
-	// The run waits and cleans up by itself; a person should know why it
-	// does not end at once.
-	stop := context.AfterFunc(ctx, func() {
-		if s, ok := signalIn(context.Cause(ctx)); ok {
-			a.ui.Log.Warn(s.Error() + "; cleaning up (once more ends this at once and leaves what is there)")
-		}
-	})
-	defer stop()
+	defer a.tellSignal(ctx)()
 	res, err := a.deps.run(ctx, d.options)
 	if res != nil {
 		// What is here is worth delivering even where cleaning up failed or a
