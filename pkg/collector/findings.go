@@ -49,7 +49,9 @@ func (f *Findings) Result(t measurement.Type) Result {
 	if len(f.subtypes) == 0 {
 		r.Status.State = measurement.StateFailed
 	}
-	r.Status.Reason = cmp.Or(f.reason, f.summary())
+	if r.Status.Reason = f.reason; f.reason == "" {
+		r.Status.Reason = f.summary()
+	}
 	return r
 }
 

@@ -154,6 +154,7 @@ func TestFindingsTellTheState(t *testing.T) {
 		}}},
 		{"nothing read", func(f *collector.Findings) { f.Unread("s", "gone") },
 			measurement.CollectorStatus{State: measurement.StateFailed, Reason: "s: gone", Unread: []measurement.Unread{{Key: "s", Reason: "gone"}}}},
+		{"nothing read, one reason", func(f *collector.Findings) { f.Because("no root") }, measurement.CollectorStatus{State: measurement.StateFailed, Reason: "no root"}},
 		{"one reason for all", func(f *collector.Findings) {
 			f.Add(read)
 			f.Unread("s/a", "x")

@@ -12,29 +12,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// tree writes files below a new folder; content "-> x" makes a symbolic link.
-func tree(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, content := range files {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if target, ok := strings.CutPrefix(content, "-> "); ok {
-			err = os.Symlink(target, p)
-		} else {
-			err = os.WriteFile(p, []byte(content), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
+	"github.com/NVIDIA/aicr/pkg/collector/host/hosttest"
+)
 
 func open(t *testing.T, dir string) *Root {
 	t.Helper()
@@ -47,7 +27,7 @@ func open(t *testing.T, dir string) *Root {
 }
 
 func TestReadFileFollowsLinksAsTheHostWould(t *testing.T) {
-	r := open(t, tree(t, map[string]string{
+	r := open(t, hosttest.Tree(t, map[string]string{
 		"usr/lib/os-release": "ID=x\n",
 		"etc/os-release":     "-> ../usr/lib/os-release",
 		"etc/absolute":       "-> /usr/lib/os-release",
@@ -72,7 +52,7 @@ func TestReadFileNeverLeavesTheRoot(t *testing.T) {
 	if err := os.WriteFile(outside, []byte("outside"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := open(t, tree(t, map[string]string{
+	r := open(t, hosttest.Tree(t, map[string]string{
 		"etc/absolute": "-> " + outside,
 		"etc/relative": "-> ../../../../../../../../../.." + outside,
 		"etc/dir":      "-> " + filepath.Dir(outside),
@@ -85,7 +65,7 @@ func TestReadFileNeverLeavesTheRoot(t *testing.T) {
 }
 
 func TestReadFileRefusesWhatIsNoReadableFile(t *testing.T) {
-	dir := tree(t, map[string]string{"loop": "-> loop", "large": "123456", "dir/x": "", "dangling": "-> nowhere"})
+	dir := hosttest.Tree(t, map[string]string{"loop": "-> loop", "large": "123456", "dir/x": "", "dangling": "-> nowhere"})
 	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +82,7 @@ func TestReadFileRefusesWhatIsNoReadableFile(t *testing.T) {
 }
 
 func TestReadDirSortsAndStatAndLinkNameFollow(t *testing.T) {
-	r := open(t, tree(t, map[string]string{
+	r := open(t, hosttest.Tree(t, map[string]string{
 		"sys/devices/pci/b/x": "", "sys/devices/pci/a/x": "", "sys/bus/devices": "-> ../devices/pci",
 		"sys/devices/pci/a/driver": "-> ../../../bus/drivers/nvidia",
 	}))
@@ -139,7 +119,7 @@ func ns(t *testing.T, own ...string) string {
 	for _, n := range own {
 		files["self/ns/"+n] = "-> " + n + ":[2]"
 	}
-	return tree(t, files)
+	return hosttest.Tree(t, files)
 }
 
 func TestC27_PrivilegedViewSharesWhatTheKernelSaysItShares(t *testing.T) {

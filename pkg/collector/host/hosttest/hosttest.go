@@ -1,0 +1,87 @@
+// Package hosttest makes small hosts for tests, and compares what is read of
+// them with golden files.
+package hosttest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// Tree writes files, by name, below a new folder and returns it. The content
+// "-> x" makes a symbolic link to x, "script x" an executable file.
+func Tree(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(p, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func write(p, content string) error {
+	if target, ok := strings.CutPrefix(content, "-> "); ok {
+		return os.Symlink(target, p)
+	}
+	if rest, ok := strings.CutPrefix(content, "script "); ok {
+		return os.WriteFile(p, []byte(rest), 0o755)
+	}
+	return os.WriteFile(p, []byte(content), 0o644)
+}
+
+// Golden compares v as YAML with the file testdata/<name>, which -update
+// writes.
+func Golden(t testing.TB, name string, v any) {
+	t.Helper()
+	got, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got); write it with -update\n%s", p, diff)
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// Shared returns the files of a folder of real inputs that lies beside a
+// developer's checkout, and skips the test where there is none.
+func Shared(t testing.TB, pattern string) []string {
+	t.Helper()
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, errMod := os.Stat(filepath.Join(dir, "go.mod")); errMod == nil || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "..", "shared", "testdata", pattern))
+	if len(files) == 0 {
+		t.Skip("there is no folder of real inputs beside this checkout")
+	}
+	return files
+}
