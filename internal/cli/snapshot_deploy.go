@@ -124,7 +124,8 @@ func (d *deployment) validate(ctx context.Context) error {
 func (d *deployment) run(ctx context.Context) error {
 	a, cfg := d.app, d.options.Agent
 	a.ui.Log.Info("run " + cfg.RunID + " in namespace " + cfg.Namespace + " of " + d.server)
-	defer a.tellSignal(ctx)()
+	stop := a.tellSignal(ctx)
+	defer stop()
 	res, err := a.deps.run(ctx, d.options)
 	if res != nil {
 		// What is here is worth delivering even where cleaning up failed or a
