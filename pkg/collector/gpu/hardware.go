@@ -83,7 +83,7 @@ func (b *bus) add(root *host.Root, address string, f *collector.Findings) error 
 	if err != nil || vendor != vendorNVIDIA {
 		return err
 	}
-	if _, err := dev.Stat("physfn"); err == nil {
+	if _, err := dev.LinkName("physfn"); err == nil {
 		b.virtualFunctions++
 		return nil
 	}

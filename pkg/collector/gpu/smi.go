@@ -41,8 +41,12 @@ func parseSMI(text []byte) (smiLog, error) {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	log, err := decodeSMI(d)
 	if err != nil {
-		if errors.Is(err, io.EOF) {
+		var syntax *xml.SyntaxError
+		switch {
+		case errors.Is(err, io.EOF):
 			err = io.ErrUnexpectedEOF
+		case errors.As(err, &syntax):
+			err = errors.New(syntax.Msg) // without the line, which is told
 		}
 		line, column := d.InputPos()
 		return smiLog{}, fmt.Errorf("line %d, column %d: %w", line, column, err)
