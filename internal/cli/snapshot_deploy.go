@@ -55,6 +55,9 @@ func (d *deployment) complete(a *app, o *snapshotOptions) error {
 	}
 	if a.debug {
 		d.options.LogWriter = a.ui.Lines()
+		if !a.logJSON { // in JSON lines, each of the agent's says that it is the agent's
+			d.options.LogPrefix = "agent"
+		}
 	}
 	return nil
 }

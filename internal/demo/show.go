@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/NVIDIA/aicr/pkg/measurement"
 	"github.com/NVIDIA/aicr/pkg/serializer"
@@ -34,11 +35,11 @@ func show(out io.Writer, file string) error {
 
 // examples shows the readings that say most about a node.
 func examples(sub measurement.Subtype) string {
-	var text string
+	var text strings.Builder
 	for _, key := range []string{"PRETTY_NAME", "release", "version", "kubelet-version", "container-runtime", "count", "gpu-count", "driver-version"} {
 		if r, ok := sub.Data[key]; ok {
-			text += fmt.Sprintf("  %s=%s", key, r)
+			fmt.Fprintf(&text, "  %s=%s", key, r)
 		}
 	}
-	return text
+	return text.String()
 }

@@ -36,8 +36,10 @@ type Object struct {
 // Inventory is what a cluster held at one time.
 type Inventory map[Key]Object
 
-// noise changes by itself on an idle cluster.
-var noise = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io"}
+// noise returns the kinds that change by themselves on an idle cluster.
+func noise() []string {
+	return []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io"}
+}
 
 // Taker takes inventories. It asks once which kinds the cluster has.
 type Taker struct {
@@ -70,7 +72,7 @@ func NewTaker(config *rest.Config) (*Taker, error) {
 		}
 		for _, r := range list.APIResources {
 			gvr := gv.WithResource(r.Name)
-			if !slices.Contains(noise, gvr.GroupResource().String()) {
+			if !slices.Contains(noise(), gvr.GroupResource().String()) {
 				t.kinds = append(t.kinds, gvr)
 			}
 		}

@@ -23,13 +23,13 @@ func TestPlainLineHasElapsedTimeStepAndObject(t *testing.T) {
 	for _, e := range []event.Event{
 		{Time: start.Add(50 * time.Millisecond), Type: event.Gate, Namespace: "ns", Message: "permissions hold"},
 		{Time: start.Add(1240 * time.Millisecond), Type: event.Created, Kind: "Job", Namespace: "ns", Name: "aicr-1"},
-		{Time: start.Add(61 * time.Second), Type: event.Scheduled, Kind: "Pod", Name: "aicr-1-x", Message: "on\nnode-1"},
+		{Time: start.Add(61 * time.Second), Type: event.Completed, Kind: "Pod", Name: "aicr-1-x", Message: "on\nnode-1"},
 	} {
 		sink.Emit(e)
 	}
 	want := "   0.1s  gate       permissions hold\n" +
 		"   1.2s  created    Job aicr-1\n" +
-		"  61.0s  scheduled  Pod aicr-1-x: on node-1\n"
+		"  61.0s  completed  Pod aicr-1-x: on node-1\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)
 	}

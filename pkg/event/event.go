@@ -12,9 +12,6 @@ const (
 	Gate      Type = "gate"      // permissions and preconditions hold
 	Namespace Type = "namespace" // the namespace was created or labelled
 	Created   Type = "created"   // an object of the run was created
-	Scheduled Type = "scheduled" // the pod has a node
-	Pulling   Type = "pulling"   // the node pulls the image
-	Started   Type = "started"   // the agent runs
 	Completed Type = "completed" // the Job is complete
 	Retrieved Type = "retrieved" // the snapshot is here
 	Delivered Type = "delivered" // the snapshot is at its destination

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/NVIDIA/aicr/pkg/errors"
-	"github.com/NVIDIA/aicr/pkg/k8s/client"
+	"github.com/NVIDIA/aicr/pkg/k8s/apierror"
 	"github.com/NVIDIA/aicr/pkg/k8s/configmap"
 	"github.com/NVIDIA/aicr/pkg/k8s/labels"
 )
@@ -114,11 +114,11 @@ func (c configMap) apply(ctx context.Context, obj *corev1ac.ConfigMapApplyConfig
 		return err
 	})
 	if apierrors.IsForbidden(err) {
-		return client.Wrap(err, "write %s", c.Ref).
+		return apierror.Wrap(err, "write %s", c.Ref).
 			WithAdvice("let this identity create and patch the ConfigMap %s in namespace %s", c.Ref.Name, c.Ref.Namespace)
 	}
 	if err != nil {
-		return client.Wrap(err, "write %s", c.Ref)
+		return apierror.Wrap(err, "write %s", c.Ref)
 	}
 	return nil
 }

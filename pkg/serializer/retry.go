@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/NVIDIA/aicr/pkg/errors"
-	"github.com/NVIDIA/aicr/pkg/k8s/client"
+	"github.com/NVIDIA/aicr/pkg/k8s/apierror"
 )
 
 // pauses tell how long to repeat a request for, by the kind of answer.
@@ -51,7 +51,7 @@ func (p pauses) patience(err error) time.Duration {
 	switch {
 	case apierrors.IsForbidden(err):
 		return p.forbidden
-	case client.CodeOf(err) == errors.Unavailable:
+	case apierror.Code(err) == errors.Unavailable:
 		return p.unavailable
 	}
 	return 0

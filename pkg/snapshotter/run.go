@@ -35,8 +35,10 @@ type RunOptions struct {
 	Timeout time.Duration
 	// NoCleanup leaves the run's objects to the Job's TTL.
 	NoCleanup bool
-	// LogWriter, if set, gets the agent's log while it runs.
+	// LogWriter, if set, gets the agent's log while it runs, each line after
+	// "[LogPrefix] " where that is set.
 	LogWriter io.Writer
+	LogPrefix string
 	// Events gets the run's steps. Nil discards them.
 	Events event.Sink
 	// Log gets warnings. Nil discards them.
@@ -72,7 +74,8 @@ func Run(ctx context.Context, o RunOptions) (res *Result, err error) {
 		return nil, err
 	}
 	if o.LogWriter != nil {
-		defer followLogs(runCtx, d, o)()
+		wait := followLogs(runCtx, d, o)
+		defer wait()
 	}
 	if err := d.WaitForCompletion(runCtx, 0); err != nil {
 		return nil, err
@@ -91,7 +94,7 @@ func followLogs(ctx context.Context, d *agent.Deployer, o RunOptions) (wait func
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := d.StreamLogs(ctx, o.LogWriter, "agent"); err != nil && ctx.Err() == nil {
+		if err := d.StreamLogs(ctx, o.LogWriter, o.LogPrefix); err != nil && ctx.Err() == nil {
 			o.Log.Warn("the agent's log could not be followed", "err", err)
 		}
 	}()

@@ -23,8 +23,11 @@ const DefaultTimeout = time.Hour
 // the 63 characters of a label.
 const maxRunID = 40
 
+// formatYAML is the document format where nothing tells another.
+const formatYAML = "yaml"
+
 // formats are the document formats that an agent writes.
-var formats = []string{"yaml", "json"}
+func formats() []string { return []string{formatYAML, "json"} }
 
 // Config describes one run. NewDeployer copies it.
 type Config struct {
@@ -102,8 +105,8 @@ func (c Config) Validate() error {
 	if strings.ContainsAny(c.Image, " \t\r\n") {
 		return invalid("Image", c.Image, "contains a space")
 	}
-	if c.Format != "" && !slices.Contains(formats, c.Format) {
-		return invalid("Format", c.Format, "is none of "+strings.Join(formats, ", "))
+	if c.Format != "" && !slices.Contains(formats(), c.Format) {
+		return invalid("Format", c.Format, "is none of "+strings.Join(formats(), ", "))
 	}
 	if c.Timeout < 0 {
 		return invalid("Timeout", c.Timeout.String(), "is negative")

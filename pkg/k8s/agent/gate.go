@@ -223,7 +223,7 @@ func (d *Deployer) askGrants(ctx context.Context, g *errgroup.Group, caller revi
 		resource, namespace, name string
 		rules                     []permission
 	}{
-		{"roles", ns, d.names.identity, permissionsOf(namespacedGrants(d.output().Name, d.config.OwnsOutputConfigMap), ns)},
+		{"roles", ns, d.names.identity, permissionsOf(namespacedGrants(d.output().Name), ns)},
 		{"clusterroles", "", d.names.clusterRole, permissionsOf(clusterGrants(), "")},
 	} {
 		g.Go(func() error {
@@ -263,7 +263,7 @@ func firstLacking(ctx context.Context, r reviewer, ps []permission) (*permission
 func (d *Deployer) checkAccount(ctx context.Context, missing *missingPermissions) error {
 	ns := d.config.Namespace
 	account := accountReviewer{d: d, namespace: ns, name: d.config.ServiceAccountName}
-	needs := append(permissionsOf(namespacedGrants("", false), ns), permissionsOf(clusterGrants(), "")...)
+	needs := append(permissionsOf(namespacedGrants(""), ns), permissionsOf(clusterGrants(), "")...)
 	for i := range needs {
 		if needs[i].resource == "configmaps" {
 			needs[i].name = d.output().Name

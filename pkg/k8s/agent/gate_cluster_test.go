@@ -474,7 +474,7 @@ func TestC29_TheRolesGrantTheLeast(t *testing.T) {
 	s.deploy()
 	role, err := s.admin.RbacV1().Roles(s.namespace).Get(t.Context(), "aicr-"+s.config.RunID, metav1.GetOptions{})
 	s.must(err)
-	want := rule("", "configmaps", "create,patch,delete")
+	want := rule("", "configmaps", "create,patch")
 	want.ResourceNames = []string{agent.StagingConfigMapName(s.config.RunID)}
 	if diff := cmp.Diff([]rbacv1.PolicyRule{want}, role.Rules); diff != "" {
 		t.Error(diff)

@@ -54,7 +54,7 @@ func BuildServiceAccountRoleManifests(o ManifestOptions) ([]Manifest, error) {
 		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 	}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: o.ServiceAccountName}}
-	namespaced, cluster := namespacedGrants("", false), clusterGrants()
+	namespaced, cluster := namespacedGrants(""), clusterGrants()
 	bound := fmt.Sprintf("Gives ServiceAccount %s/%s what %%s %%q grants, %%s.", o.Namespace, o.ServiceAccountName)
 	var out []Manifest
 	for _, m := range []struct {

@@ -89,7 +89,7 @@ func TestC14_AppliedManifestsLetARunThroughTheGateAndRevokedOnesDoNot(t *testing
 	kubectl("delete")
 	devtest.Eventually(t, "the gate closes", time.Minute, func(ctx context.Context) error {
 		if err := s.CheckPermissions(ctx); !stderrors.Is(err, errors.Unauthorized) {
-			return fmt.Errorf("%v, want UNAUTHORIZED", err)
+			return fmt.Errorf("want UNAUTHORIZED: %w", err)
 		}
 		return nil
 	})

@@ -186,7 +186,8 @@ func TestC21_ACreateWhoseAnswerWasLostIsFoundAndDeleted(t *testing.T) {
 	for _, part := range []string{"/jobs", "/serviceaccounts", "/roles", "/rolebindings", "/clusterroles", "/clusterrolebindings"} {
 		t.Run(strings.Trim(part, "/"), func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t, through(t, loseAnswer(http.MethodPost, part)), nil)
+			lose := loseAnswer(http.MethodPost, part)
+			s := newScene(t, through(t, lose), nil)
 			if err := s.Deploy(t.Context()); !stderrors.Is(err, errors.Unavailable) {
 				t.Fatalf("%v, want UNAVAILABLE", err)
 			}
@@ -224,7 +225,7 @@ func TestC19_AReplayedCreateIsStillOurs(t *testing.T) {
 		resp, err := next.RoundTrip(r)
 		if err == nil && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/jobs") && replays.Add(1) == 1 {
 			_ = resp.Body.Close()
-			return &http.Response{StatusCode: 503, Status: "503", Header: http.Header{"Retry-After": {"0"}},
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Status: "503", Header: http.Header{"Retry-After": {"0"}},
 				Body: http.NoBody, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}, nil
 		}
 		return resp, err

@@ -27,12 +27,13 @@ func rulesOf(grants []grant) []rbacv1.PolicyRule {
 }
 
 // namespacedGrants are the agent's rights in its namespace: to write its
-// result. With a name they are bound to that one ConfigMap, and a run that
-// owns it adds delete: where the admission plugin
-// OwnerReferencesPermissionEnforcement is on, setting the owner reference that
-// makes the ConfigMap go with the Job needs it. Without a name they are for a
-// ServiceAccount that serves many runs, and stay as few as possible.
-func namespacedGrants(name string, owned bool) []grant {
+// result. With a name they are bound to that one ConfigMap; without, they are
+// for a ServiceAccount that serves many runs. The owner reference that makes
+// the ConfigMap go with the Job needs no right to delete, also where the
+// admission plugin OwnerReferencesPermissionEnforcement is on: it asks for that
+// only where a reference of an existing object changes, and this one is there
+// from the create on.
+func namespacedGrants(name string) []grant {
 	g := grant{
 		rule: rbacv1.PolicyRule{
 			APIGroups: []string{""},
@@ -43,9 +44,6 @@ func namespacedGrants(name string, owned bool) []grant {
 	}
 	if name != "" {
 		g.rule.ResourceNames = []string{name}
-		if owned {
-			g.rule.Verbs = append(g.rule.Verbs, "delete")
-		}
 	}
 	return []grant{g}
 }
@@ -70,7 +68,7 @@ func (d *Deployer) serviceAccount() *corev1.ServiceAccount {
 func (d *Deployer) role(owners ...metav1.OwnerReference) *rbacv1.Role {
 	return &rbacv1.Role{
 		ObjectMeta: d.meta(d.names.identity, owners...),
-		Rules:      rulesOf(namespacedGrants(d.output().Name, d.config.OwnsOutputConfigMap)),
+		Rules:      rulesOf(namespacedGrants(d.output().Name)),
 	}
 }
 

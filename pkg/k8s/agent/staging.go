@@ -140,7 +140,7 @@ func (d *Deployer) liveJob(ctx context.Context, r *record) (types.UID, error) {
 func document(cm *corev1.ConfigMap) ([]byte, error) {
 	format := cm.Data[configmap.KeyFormat]
 	if format == "" {
-		format = formats[0]
+		format = formatYAML
 	}
 	key := configmap.DocumentKey(strings.TrimSpace(format))
 	if s, ok := cm.Data[key]; ok {

@@ -1,4 +1,6 @@
-package client
+// Package apierror gives the errors that requests to an API server end with the
+// codes of package errors.
+package apierror
 
 import (
 	"context"
@@ -12,9 +14,9 @@ import (
 	"github.com/NVIDIA/aicr/pkg/errors"
 )
 
-// CodeOf classifies the error that a request to the API server ended with. An
+// Code classifies the error that a request to the API server ended with. An
 // error that has a code already keeps it; nil is "".
-func CodeOf(err error) errors.Code {
+func Code(err error) errors.Code {
 	var coded *errors.Error
 	var netErr net.Error
 	var urlErr *url.Error
@@ -45,11 +47,11 @@ func CodeOf(err error) errors.Code {
 	return errors.Internal
 }
 
-// Wrap returns err with the code of CodeOf and, where there is something to
+// Wrap returns err with the code of Code and, where there is something to
 // say that holds for every request, an advice. The format tells what was
 // attempted on which object.
 func Wrap(err error, format string, args ...any) *errors.Error {
-	e := errors.Wrap(CodeOf(err), err, format, args...)
+	e := errors.Wrap(Code(err), err, format, args...)
 	switch {
 	case errors.AdviceOf(err) != "":
 		return e
