@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -31,7 +32,7 @@ func run(ctx context.Context, args []string) error {
 		"serve": serve, // what up starts in the background
 	}
 	if len(args) != 2 || commands[args[0]] == nil {
-		return fmt.Errorf("usage: cluster up|down DIR")
+		return errors.New("usage: cluster up|down DIR")
 	}
 	dir, err := filepath.Abs(args[1])
 	if err != nil {

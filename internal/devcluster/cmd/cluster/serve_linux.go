@@ -68,6 +68,7 @@ func addNode(ctx context.Context, cluster *devcluster.Cluster, s *state) error {
 		return fmt.Errorf("make a folder for the image: %w", err)
 	}
 	defer os.RemoveAll(dir)
+	fmt.Println("building the agent's image")
 	image, err := agentimage.Build(ctx, set, dir, os.Getenv("AICR_BUILD_VERSION"))
 	if err != nil {
 		s.Note = err.Error()
