@@ -49,26 +49,47 @@ func Local() View { return View{Root: "/", Files: true, Shared: all} }
 // Container is the view from an unprivileged container.
 func Container() View { return View{Root: "/"} }
 
-// Privileged is the view from a pod with the host's PIDs, through process 1's
-// root. It does not trust that the pod was made so: where process 1 is not in
-// a mount namespace of its own, or cannot be looked at, the process sees its
-// own container only, and the view says so.
+// Privileged is the view from a pod with the host's PIDs, through the root of
+// process 1. It does not trust that the pod was made so: where process 1 is
+// not in a mount namespace of its own, or cannot be looked at, the process
+// sees its own container only, and the view says so.
+//
+// Some security modules guard process 1 even from root. There the kernel's
+// thread daemon stands in, which shares its root and namespaces.
 func Privileged() View { return fromProc("/proc") }
 
 func fromProc(proc string) View {
+	for _, pid := range []string{"1", "2"} {
+		if v, ok := throughProcess(proc, pid); ok {
+			return v
+		}
+	}
+	return Container()
+}
+
+// throughProcess returns the view through that process' root, if it is the
+// host's.
+func throughProcess(proc, pid string) (View, bool) {
+	if comm, err := os.ReadFile(filepath.Join(proc, pid, "comm")); pid == "2" && (err != nil || string(comm) != "kthreadd\n") {
+		return View{}, false
+	}
 	same := func(ns string) (same, known bool) {
 		self, err1 := os.Readlink(filepath.Join(proc, "self", "ns", ns))
-		first, err2 := os.Readlink(filepath.Join(proc, "1", "ns", ns))
-		return self == first, err1 == nil && err2 == nil
+		its, err2 := os.Readlink(filepath.Join(proc, pid, "ns", ns))
+		return self == its, err1 == nil && err2 == nil
 	}
-	if inFirst, known := same("mnt"); inFirst || !known {
-		return Container()
+	root := filepath.Join(proc, pid, "root")
+	if own, known := same("mnt"); own || !known {
+		return View{}, false
 	}
-	v := View{Root: filepath.Join(proc, "1", "root"), Files: true}
+	if _, err := os.Stat(filepath.Join(root, "proc", "sys")); err != nil {
+		return View{}, false
+	}
+	v := View{Root: root, Files: true}
 	for name, n := range map[string]Namespace{"net": Net, "ipc": IPC, "uts": UTS, "pid": PID, "user": User} {
 		if shared, known := same(name); shared && known {
 			v.Shared |= n
 		}
 	}
-	return v
+	return v, true
 }

@@ -108,10 +108,10 @@ func TestReadDirSortsAndStatAndLinkNameFollow(t *testing.T) {
 	}
 }
 
-// ns makes a /proc whose process has its own namespaces where own names them.
-func ns(t *testing.T, own ...string) string {
-	t.Helper()
-	files := map[string]string{}
+// namespaces makes a /proc whose own process has namespaces of its own where
+// own names them.
+func namespaces(own ...string) map[string]string {
+	files := map[string]string{"1/root/proc/sys/x": "", "1/comm": "init\n"}
 	for _, n := range []string{"mnt", "net", "ipc", "uts", "pid", "user"} {
 		files["1/ns/"+n] = "-> " + n + ":[1]"
 		files["self/ns/"+n] = "-> " + n + ":[1]"
@@ -119,11 +119,11 @@ func ns(t *testing.T, own ...string) string {
 	for _, n := range own {
 		files["self/ns/"+n] = "-> " + n + ":[2]"
 	}
-	return hosttest.Tree(t, files)
+	return files
 }
 
 func TestC27_PrivilegedViewSharesWhatTheKernelSaysItShares(t *testing.T) {
-	proc := ns(t, "mnt", "ipc")
+	proc := hosttest.Tree(t, namespaces("mnt", "ipc"))
 	want := View{Root: filepath.Join(proc, "1/root"), Files: true, Shared: Net | UTS | PID | User}
 	got := fromProc(proc)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -134,11 +134,38 @@ func TestC27_PrivilegedViewSharesWhatTheKernelSaysItShares(t *testing.T) {
 	}
 }
 
-func TestC27_PrivilegedViewWithoutTheHostsPIDsIsAContainers(t *testing.T) {
-	if diff := cmp.Diff(Container(), fromProc(ns(t))); diff != "" {
-		t.Error("process 1 in the same mount namespace:", diff)
+func TestC27_PrivilegedViewIsAContainersWhereTheHostIsNotSeen(t *testing.T) {
+	noProc := namespaces("mnt")
+	delete(noProc, "1/root/proc/sys/x")
+	for name, files := range map[string]map[string]string{
+		"process 1 has the same mounts":     namespaces(),
+		"process 1 cannot be looked at":     {},
+		"process 1's root shows no kernel":  noProc,
+		"process 2 is a process of the pod": guarded("sh\n"),
+	} {
+		if diff := cmp.Diff(Container(), fromProc(hosttest.Tree(t, files))); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
-	if diff := cmp.Diff(Container(), fromProc(t.TempDir())); diff != "" {
-		t.Error("process 1 cannot be looked at:", diff)
+}
+
+// guarded makes a /proc where only process 2, of that name, may be looked at.
+func guarded(comm string) map[string]string {
+	files := map[string]string{}
+	for name, content := range namespaces("mnt") {
+		if rest, ok := strings.CutPrefix(name, "1/"); ok {
+			name = "2/" + rest
+		}
+		files[name] = content
+	}
+	files["2/comm"] = comm
+	return files
+}
+
+func TestC27_KernelThreadsStandInWhereProcess1IsGuarded(t *testing.T) {
+	proc := hosttest.Tree(t, guarded("kthreadd\n"))
+	want := View{Root: filepath.Join(proc, "2/root"), Files: true, Shared: Net | IPC | UTS | PID | User}
+	if diff := cmp.Diff(want, fromProc(proc)); diff != "" {
+		t.Error(diff)
 	}
 }
