@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	stderrors "errors"
+	"os"
 
 	"github.com/NVIDIA/aicr/pkg/errors"
 	"github.com/NVIDIA/aicr/pkg/event"
@@ -24,7 +25,8 @@ type deployment struct {
 	format  serializer.Format
 	// dest takes the snapshot; nil where it is a ConfigMap, which the agent
 	// writes.
-	dest serializer.Destination
+	dest   serializer.Destination
+	toFile bool
 }
 
 func (d *deployment) complete(a *app, o *snapshotOptions) error {
@@ -37,7 +39,7 @@ func (d *deployment) complete(a *app, o *snapshotOptions) error {
 	if _, isConfigMap, _ := o.configMap(); isConfigMap {
 		cfg.Output = o.output
 	} else {
-		d.dest = o.destination(a)
+		d.dest, d.toFile = o.destination(a), o.output != "" && o.output != "-"
 	}
 	rest, namespace, err := o.cluster.load()
 	if err != nil {
@@ -168,10 +170,28 @@ func (d *deployment) deliver(ctx context.Context, data []byte) error {
 		doc.Data = converted
 	}
 	if werr := d.dest.Write(ctx, doc); werr != nil {
+		if d.toFile {
+			a.keep(doc)
+		}
 		return stderrors.Join(werr, err)
 	}
 	a.delivered(d.dest.String())
 	return err
+}
+
+// keep saves a snapshot whose file could not be written after all, since the
+// run that brought it is over.
+func (a *app) keep(doc serializer.Document) {
+	f, err := os.CreateTemp("", "aicr-snapshot-*."+string(doc.Format))
+	if err == nil {
+		_, err = f.Write(doc.Data)
+		err = stderrors.Join(err, f.Close())
+	}
+	if err != nil {
+		a.ui.Log.Warn("the snapshot could not be kept elsewhere either", "err", err)
+		return
+	}
+	a.ui.Log.Warn("the snapshot is kept in " + f.Name())
 }
 
 func (a *app) delivered(where string) {

@@ -247,3 +247,27 @@ func TestNoCleanupSaysThatTheTTLStillApplies(t *testing.T) {
 		t.Errorf("standard error %q", e)
 	}
 }
+
+func TestSnapshotWhoseFileCannotBeWrittenAfterAllIsKeptElsewhere(t *testing.T) {
+	clusterEnv(t, "team")
+	kept := t.TempDir()
+	t.Setenv("TMPDIR", kept)
+	dir := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	data := encode(t, serializer.YAML, snapshot(thisVersion()))
+	c := call{run: func(context.Context, snapshotter.RunOptions) (*snapshotter.Result, error) {
+		return &snapshotter.Result{Data: []byte(data)}, os.RemoveAll(dir)
+	}}
+	if code := c.main(t.Context(), "snapshot", "--image", "img", "-o", filepath.Join(dir, "s.yaml")); code == 0 {
+		t.Error("status 0")
+	}
+	files, err := filepath.Glob(filepath.Join(kept, "aicr-snapshot-*.yaml"))
+	if err != nil || len(files) != 1 || !strings.Contains(c.err.String(), files[0]) {
+		t.Fatalf("kept %v, %v: %s", files, err, c.err.String())
+	}
+	if got, err := os.ReadFile(files[0]); err != nil || string(got) != data {
+		t.Errorf("%v: %s", err, got)
+	}
+}
