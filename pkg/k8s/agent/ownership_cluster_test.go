@@ -186,7 +186,7 @@ func TestC21_ACreateWhoseAnswerWasLostIsFoundAndDeleted(t *testing.T) {
 	for _, part := range []string{"/jobs", "/serviceaccounts", "/roles", "/rolebindings", "/clusterroles", "/clusterrolebindings"} {
 		t.Run(strings.Trim(part, "/"), func(t *testing.T) {
 			t.Parallel()
-			lose := loseAnswer(http.MethodPost, part)
+			lose := loseAnswer(http.MethodPost, part) //nolint:bodyclose // a function that the transport calls, no answer
 			s := newScene(t, through(t, lose), nil)
 			if err := s.Deploy(t.Context()); !stderrors.Is(err, errors.Unavailable) {
 				t.Fatalf("%v, want UNAVAILABLE", err)
