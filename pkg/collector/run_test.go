@@ -29,7 +29,7 @@ func found(t measurement.Type, subtype string) collector.Result {
 
 func after(d time.Duration, r collector.Result) func(context.Context) collector.Result {
 	return func(context.Context) collector.Result {
-		time.Sleep(d) // a bubble's time
+		<-time.After(d) // a bubble's time
 		return r
 	}
 }

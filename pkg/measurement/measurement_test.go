@@ -58,7 +58,7 @@ func TestSnapshotRoundTrips(t *testing.T) {
 }
 
 func TestNormalizeGivesTheSameBytesWhateverTheOrder(t *testing.T) {
-	make := func(flip bool) *measurement.Snapshot {
+	snapshot := func(flip bool) *measurement.Snapshot {
 		s := &measurement.Snapshot{
 			Measurements: []measurement.Measurement{
 				{Type: "B", Subtypes: []measurement.Subtype{{Name: "y"}, {Name: "x", Items: []measurement.Item{{Name: "2"}, {Name: "1"}}}}},
@@ -79,7 +79,7 @@ func TestNormalizeGivesTheSameBytesWhateverTheOrder(t *testing.T) {
 		`"measurements":[{"type":"A","subtypes":[]},{"type":"B","subtypes":[{"subtype":"x","data":{},"items":[{"name":"2","data":{}},{"name":"1","data":{}}]},{"subtype":"y","data":{}}]}],` +
 		`"collectors":[{"name":"p","state":"","duration-ms":0},{"name":"q","state":"","unread":[{"key":"1","reason":""},{"key":"2","reason":"a"},{"key":"2","reason":"b"}],"duration-ms":0}]}`
 	for _, flip := range []bool{false, true} {
-		b, err := json.Marshal(make(flip))
+		b, err := json.Marshal(snapshot(flip))
 		if err != nil {
 			t.Fatal(err)
 		}

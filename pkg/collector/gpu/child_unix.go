@@ -18,7 +18,8 @@ import (
 // that does not end it.
 func runChild(ctx context.Context, p place) answer {
 	out, errs := &bounded{max: maxOutput}, &bounded{max: maxErrors}
-	cmd := exec.Command(p.file(), "-q", "-x")
+	// The end of ctx is handled here, more gently than by exec.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), p.file(), "-q", "-x")
 	cmd.Dir = "/"
 	cmd.Env = childEnv(p)
 	cmd.Stdout, cmd.Stderr = out, errs
@@ -30,14 +31,14 @@ func runChild(ctx context.Context, p place) answer {
 	if err := cmd.Start(); err != nil {
 		return answer{startErr: explainStart(err)}
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan answer, 1)
+	go func() { ended <- finished(cmd.Wait(), cmd.ProcessState, out, errs) }()
 
 	soon, cancel := beforeEnd(ctx)
 	defer cancel()
 	select {
-	case err := <-ended:
-		return finished(err, cmd.ProcessState, out, errs)
+	case a := <-ended:
+		return a
 	case <-soon.Done():
 	}
 	// To the second: the same state gives the same words.

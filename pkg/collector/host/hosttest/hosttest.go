@@ -49,7 +49,7 @@ func Golden(t testing.TB, name string, v any) {
 		t.Fatal(err)
 	}
 	p := filepath.Join("testdata", name)
-	if *update {
+	if flag.Lookup(flagUpdate).Value.String() == "true" {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,10 @@ func Golden(t testing.TB, name string, v any) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the golden files")
+// flagUpdate is read by its name, so that nothing here is a variable.
+const flagUpdate = "update"
+
+func init() { flag.Bool(flagUpdate, false, "write the golden files") }
 
 // Shared returns the files of a folder of real inputs that lies beside a
 // developer's checkout, and skips the test where there is none.
