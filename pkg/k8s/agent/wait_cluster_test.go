@@ -228,6 +228,7 @@ func TestC30_AWaitLivesThroughAnExpiredResourceVersion(t *testing.T) {
 func TestC30_AWaitLivesThroughARestartOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	devtest.OwnCluster(t) // skips where the machine cannot
+	devtest.Controllers(t)
 	cluster, err := devcluster.Start(t.Context(), devcluster.Options{})
 	if err != nil {
 		t.Fatal(err)
