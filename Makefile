@@ -24,8 +24,9 @@ LINT     = $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --c
 # Debian's certificates; the image has these and no others.
 CA      ?= /etc/ssl/certs/ca-certificates.crt
 
-# What a node and the race detector need, as Debian packages.
-PACKAGES := containerd runc containernetworking-plugins iptables iproute2 util-linux ca-certificates gcc libc6-dev
+# What a node, the test with a real systemd and the race detector need, as
+# Debian packages.
+PACKAGES := containerd runc containernetworking-plugins iptables iproute2 util-linux ca-certificates gcc libc6-dev systemd dbus
 
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 

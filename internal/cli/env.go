@@ -13,10 +13,14 @@ import (
 const envAnnotation = "aicr_env"
 
 // takeFromEnv lets every flag of the set be set by a variable too: AICR_ and
-// the flag's name in upper case, with underscores. Help shows the name.
+// the flag's name in upper case, with underscores, if the flag has no
+// annotation that names another. Help shows the name.
 func takeFromEnv(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := "AICR_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if own := f.Annotations[envAnnotation]; len(own) > 0 {
+			name = own[0]
+		}
 		f.Usage += " [$" + name + "]"
 		// The flag exists, so that this cannot fail.
 		_ = flags.SetAnnotation(f.Name, envAnnotation, []string{name})

@@ -50,6 +50,7 @@ type snapshotOptions struct {
 	requireGPU       bool
 	runtimeClass     string
 	maxNodesPerEntry int
+	services         []string
 	os               string
 	requests, limits []string
 	runID            string
@@ -112,6 +113,8 @@ func (o *snapshotOptions) register(flags *pflag.FlagSet) {
 	f.BoolVar(&o.requireGPU, "require-gpu", false, "ask for one nvidia.com/gpu, and fail where no GPU is found")
 	f.StringVar(&o.os, "os", "", "the node's operating system by its `ID` in os-release, such as ubuntu; default: found out")
 	f.IntVar(&o.maxNodesPerEntry, "max-nodes-per-entry", 0, "most node names in an entry of the topology; 0 for all")
+	f.StringArrayVar(&o.services, "service", nil, "`name` of a further systemd service to read; repeatable")
+	_ = f.SetAnnotation("service", envAnnotation, []string{"AICR_SERVICES"}) // it exists
 	f.StringVar(&o.node, "node", "", "`name` of the node to capture; with --local, this machine's name as a node")
 	takeFromEnv(f)
 	flags.AddFlagSet(f)

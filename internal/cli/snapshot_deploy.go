@@ -109,6 +109,7 @@ func (o *snapshotOptions) agentConfig() (agent.Config, error) {
 		RequireGPU:         o.requireGPU,
 		RuntimeClassName:   o.runtimeClass,
 		MaxNodesPerEntry:   o.maxNodesPerEntry,
+		Services:           splitComma(o.services),
 		OS:                 o.os,
 		Requests:           requests,
 		Limits:             limits,

@@ -39,11 +39,11 @@ func TestSnapshotFlagsReachTheRun(t *testing.T) {
 			args: []string{
 				"-n", "other", "-t", "json", "--job-name", "job", "--service-account-name", "sa", "--node", "node-1",
 				"--image-pull-secret", "a", "--image-pull-secret", "b", "--privileged=false", "--require-gpu", "--runtime-class", "nvidia",
-				"--max-nodes-per-entry", "5", "--os", "ubuntu", "--requests", "cpu=1,memory=1Gi", "--limits", "cpu=2", "--debug",
+				"--max-nodes-per-entry", "5", "--service", "sshd", "--service", "a.timer", "--os", "ubuntu", "--requests", "cpu=1,memory=1Gi", "--limits", "cpu=2", "--debug",
 			},
 			want: agent.Config{
 				Namespace: "other", RunID: "r", Image: "img", Format: "json", JobName: "job", ServiceAccountName: "sa", NodeName: "node-1",
-				ImagePullSecrets: []string{"a", "b"}, RequireGPU: true, RuntimeClassName: "nvidia", MaxNodesPerEntry: 5, OS: "ubuntu",
+				ImagePullSecrets: []string{"a", "b"}, RequireGPU: true, RuntimeClassName: "nvidia", MaxNodesPerEntry: 5, OS: "ubuntu", Services: []string{"sshd", "a.timer"},
 				Requests: corev1.ResourceList{"cpu": quantity("1"), "memory": quantity("1Gi")},
 				Limits:   corev1.ResourceList{"cpu": quantity("2")},
 				Debug:    true,

@@ -31,6 +31,7 @@ func (c *capture) complete(a *app, o *snapshotOptions) error {
 		Version:          thisVersion(),
 		NodeName:         o.node,
 		OS:               o.os,
+		Services:         splitComma(o.services),
 		RequireGPU:       o.requireGPU,
 		MaxNodesPerEntry: o.maxNodesPerEntry,
 		Log:              a.ui.Log,

@@ -47,9 +47,11 @@ type Type string
 
 // The measurement types.
 const (
-	TypeOS  Type = "OS"
-	TypeK8s Type = "K8s"
-	TypeGPU Type = "GPU"
+	TypeOS           Type = "OS"
+	TypeK8s          Type = "K8s"
+	TypeGPU          Type = "GPU"
+	TypeSystemD      Type = "SystemD"
+	TypeNodeTopology Type = "NodeTopology"
 )
 
 // Measurement groups what one kind of source tells.

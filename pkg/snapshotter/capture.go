@@ -13,15 +13,19 @@ import (
 	"github.com/NVIDIA/aicr/pkg/collector/host"
 	"github.com/NVIDIA/aicr/pkg/collector/k8s"
 	oscollector "github.com/NVIDIA/aicr/pkg/collector/os"
+	"github.com/NVIDIA/aicr/pkg/collector/systemd"
+	"github.com/NVIDIA/aicr/pkg/collector/topology"
 	"github.com/NVIDIA/aicr/pkg/errors"
 	"github.com/NVIDIA/aicr/pkg/measurement"
 )
 
 // How long collectors may take. nvidia-smi needs seconds where the driver's
-// state is not kept (persistence mode off) and there are many GPUs.
+// state is not kept (persistence mode off) and there are many GPUs. The API
+// server needs a second for some ten thousand pods where it is not busy.
 const (
 	collectorLimit = 10 * time.Second
 	gpuLimit       = 30 * time.Second
+	clusterLimit   = time.Minute
 )
 
 // CaptureOptions describe the capture of the host that this process runs on.
@@ -38,11 +42,14 @@ type CaptureOptions struct {
 	// OS is the ID in os-release(5) of the host's system, which tells where it
 	// keeps the driver's files. Empty: all known places are looked at.
 	OS string
+	// Services are systemd services to read besides those that are always
+	// read. A name without a unit's suffix is a service's.
+	Services []string
 	// RequireGPU makes a host without a GPU, or whose driver does not answer
 	// for its GPUs, an error.
 	RequireGPU bool
-	// MaxNodesPerEntry caps the nodes named in one entry; 0 means no cap. No
-	// collector names nodes yet.
+	// MaxNodesPerEntry caps the nodes named in one entry of the topology; 0
+	// means no cap.
 	MaxNodesPerEntry int
 	// Now tells the time of the snapshot. Nil means time.Now.
 	Now func() time.Time
@@ -89,8 +96,10 @@ func Capture(ctx context.Context, o CaptureOptions) (*measurement.Snapshot, erro
 	}
 	s.Measurements, s.Collectors = collector.Run(ctx, []collector.Entry{
 		{Collector: gpu.New(o.Host, o.OS), Limit: gpuLimit},
-		{Collector: k8s.New(o.Kube, o.NodeName), Limit: collectorLimit},
+		{Collector: k8s.New(o.Kube, o.NodeName), Limit: clusterLimit},
 		{Collector: oscollector.New(o.Host), Limit: collectorLimit},
+		{Collector: systemd.New(o.Host, o.Services), Limit: collectorLimit},
+		{Collector: topology.New(o.Kube, o.MaxNodesPerEntry), Limit: clusterLimit},
 	}, o.Log)
 	s.Normalize()
 	if err := ctx.Err(); err != nil {

@@ -22,8 +22,9 @@ var (
 		`|keys?$|(?:^|[^a-z0-9])(?:key|pass|pwd|psk)(?:$|[^a-z0-9])`)
 	// https://user:password@host, and user:password@host as in dracut's
 	// netroot=iscsi:user:password@host. A password may hold an "@" itself.
-	urlUser   = regexp.MustCompile(`://[^/\s]+@`)
-	plainUser = regexp.MustCompile(`[^\s/:@=]+:[^\s/]+@`)
+	urlUser = regexp.MustCompile(`://[^/\s]+@`)
+	// What follows tells it from an image's tag before a digest.
+	plainUser = regexp.MustCompile(`[^\s/:@=]+:[^\s/]+@(?:sha(?:256|512):)?`)
 	// A setting inside a value: ?token=x, ;password=x, or at its start as in
 	// systemd.setenv=TOKEN=x.
 	inner = regexp.MustCompile(`(^|[?&;,\s])([\w.-]+)=([^&;\s]+)`)
@@ -39,7 +40,7 @@ func Value(name, value string) string {
 		return Marker
 	}
 	value = urlUser.ReplaceAllString(value, "://"+Marker+"@")
-	value = plainUser.ReplaceAllString(value, Marker+"@")
+	value = plainUser.ReplaceAllStringFunc(value, user)
 	return inner.ReplaceAllStringFunc(value, func(s string) string {
 		m := inner.FindStringSubmatch(s)
 		if !secretName.MatchString(m[2]) {
@@ -47,6 +48,15 @@ func Value(name, value string) string {
 		}
 		return m[1] + m[2] + "=" + Marker
 	})
+}
+
+// user redacts a match of plainUser.
+func user(match string) string {
+	i := strings.LastIndexByte(match, '@')
+	if isDigest(match[i+1:]) {
+		return plainUser.ReplaceAllStringFunc(match[:i], user) + match[i:]
+	}
+	return Marker + "@"
 }
 
 // Args returns a command line's arguments redacted: --token=x as well as

@@ -28,6 +28,8 @@ func TestValueTakesOutWhatLooksLikeASecret(t *testing.T) {
 		{"inst.ks", "https://me:hunt@er2@host/ks.cfg", "https://" + redact.Marker + "@host/ks.cfg"},
 		{"inst.ks", "https://host/ks?arch=arm64&token=hunter2", "https://host/ks?arch=arm64&token=" + redact.Marker},
 		{"netroot", "iscsi:me:hunter2@10.0.0.1::3260:1:iqn.x", redact.Marker + "@10.0.0.1::3260:1:iqn.x"},
+		{"image", "example.com/pause:3.9@sha256:0123", "example.com/pause:3.9@sha256:0123"},
+		{"image", "me:hunter2@pause:3.9@sha256:0123", redact.Marker + "@pause:3.9@sha256:0123"},
 		{"systemd.setenv", "GH_TOKEN=hunter2,x", "GH_TOKEN=" + redact.Marker},
 		{"systemd.setenv", "LANG=C", "LANG=C"},
 	} {
@@ -45,6 +47,22 @@ func TestArgsRedactsAFlagsNextArgument(t *testing.T) {
 	}
 	if args[2] != "hunter2" {
 		t.Error("the arguments given were changed")
+	}
+}
+
+func TestImageLosesItsUserAndKeepsItsDigest(t *testing.T) {
+	for ref, want := range map[string]string{
+		"nginx":                                               "nginx",
+		"example.com:5000/a/nginx:1.2":                        "example.com:5000/a/nginx:1.2",
+		"nginx:1.2@sha256:0123":                               "nginx:1.2@sha256:0123",
+		"me:hunter2@example.com/nginx:1.2":                    redact.Marker + "@example.com/nginx:1.2",
+		"hunter2@example.com/nginx":                           redact.Marker + "@example.com/nginx",
+		"https://me:hun/ter2@example.com/nginx:1@sha256:0123": redact.Marker + "@example.com/nginx:1@sha256:0123",
+		"me:hunter2@nginx:1@sha256:0123":                      redact.Marker + "@nginx:1@sha256:0123",
+	} {
+		if got := redact.Image(ref); got != want {
+			t.Errorf("Image(%q) = %q, want %q", ref, got, want)
+		}
 	}
 }
 

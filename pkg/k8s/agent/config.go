@@ -3,6 +3,7 @@ package agent
 import (
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,9 @@ const formatYAML = "yaml"
 
 // formats are the document formats that an agent writes.
 func formats() []string { return []string{formatYAML, "json"} }
+
+// unitName matches names by systemd.unit(5).
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,255}$`)
 
 // Config describes one run. NewDeployer copies it.
 type Config struct {
@@ -74,6 +78,9 @@ type Config struct {
 	RuntimeClassName string
 	// MaxNodesPerEntry caps the node names in a topology entry; 0 is no cap.
 	MaxNodesPerEntry int
+	// Services are systemd services whose state is read besides those that
+	// the agent knows of. A name without a unit's suffix is a service's.
+	Services []string
 	// OS is a hint of the node's operating system: an os-release ID such as
 	// "ubuntu", "bottlerocket" or "talos". Empty: the agent finds out.
 	OS string
@@ -158,6 +165,11 @@ func (c Config) validateNames() error {
 			return invalid("ImagePullSecrets", s, strings.Join(msgs, "; "))
 		}
 	}
+	for _, s := range c.Services {
+		if !unitName.MatchString(s) {
+			return invalid("Services", s, "is no name of a systemd unit")
+		}
+	}
 	for k, v := range c.NodeSelector {
 		if msgs := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); len(msgs) > 0 {
 			return invalid("NodeSelector", k+"="+v, strings.Join(msgs, "; "))
@@ -204,6 +216,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.ImagePullSecrets = slices.Clone(c.ImagePullSecrets)
+	c.Services = slices.Clone(c.Services)
 	c.NodeSelector = maps.Clone(c.NodeSelector)
 	c.Tolerations = slices.Clone(c.Tolerations)
 	for i, t := range c.Tolerations {

@@ -52,6 +52,7 @@ func TestC7_BadInputIsRefusedBeforeAnyRequest(t *testing.T) {
 		{"format", func(c *agent.Config) { c.Format = "toml" }, "toml"},
 		{"timeout", func(c *agent.Config) { c.Timeout = -time.Second }, "Timeout"},
 		{"nodes per entry", func(c *agent.Config) { c.MaxNodesPerEntry = -1 }, "MaxNodesPerEntry"},
+		{"service", func(c *agent.Config) { c.Services = []string{"a,b"} }, "Services"},
 		{"discovery", func(c *agent.Config) { c.DiscoverNetwork = true }, "not supported"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -41,10 +41,21 @@ func enoughInNamespace() []rbacv1.PolicyRule {
 }
 
 func enoughInCluster() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+	return append([]rbacv1.PolicyRule{
 		rule("", "namespaces", "get,patch"),
-		rule("", "nodes", "get"),
 		rule(rbacGroup, "clusterroles,clusterrolebindings", "create,get,delete"),
+	}, agentInCluster()...)
+}
+
+// agentInCluster is what the agent gets in the whole cluster.
+func agentInCluster() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("", "nodes", "get,list"),
+		rule("", "pods", "list"),
+		rule("apps", "daemonsets", "list"),
+		rule("storage.k8s.io", "storageclasses", "list"),
+		rule("nvidia.com", "clusterpolicies,nvidiadrivers", "list"),
+		rule("mellanox.com", "nicclusterpolicies", "list"),
 	}
 }
 
@@ -189,7 +200,7 @@ func TestC16_WithoutLogsAndEventsTheRunIsWarnedAndGoesOn(t *testing.T) {
 func TestC17_ACallerWhoMayNotGrantTheRulesIsToldByTheGate(t *testing.T) {
 	t.Parallel()
 	cluster := enoughInCluster()
-	cluster[1] = rule("", "nodes", "list") // not the get that the ClusterRole grants
+	cluster[2] = rule("", "nodes", "list") // not the get that the ClusterRole grants
 	s, _ := sceneAs(t, enoughInNamespace(), cluster, nil)
 	err := s.Deploy(t.Context())
 	if !stderrors.Is(err, errors.Unauthorized) || !strings.Contains(err.Error(), "escalate clusterroles") || !strings.Contains(err.Error(), "get nodes (cluster-wide)") {
@@ -251,7 +262,7 @@ func grant(t *testing.T, s *scene, account string) {
 	s.must(err)
 	_, err = s.admin.RbacV1().RoleBindings(s.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "grant"}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacGroup, Kind: "Role", Name: "grant"}}, o)
 	s.must(err)
-	_, err = s.admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule("", "nodes", "get")}}, o)
+	_, err = s.admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: agentInCluster()}, o)
 	s.must(err)
 	_, err = s.admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacGroup, Kind: "ClusterRole", Name: meta.Name}}, o)
 	s.must(err)
@@ -262,7 +273,7 @@ func grant(t *testing.T, s *scene, account string) {
 	})
 	user := "system:serviceaccount:" + s.namespace + ":" + account
 	awaitRights(t, user, nil, s.namespace, []rbacv1.PolicyRule{rule("", "configmaps", "create,patch")})
-	awaitRights(t, user, nil, "", []rbacv1.PolicyRule{rule("", "nodes", "get")})
+	awaitRights(t, user, nil, "", agentInCluster())
 }
 
 func TestC17_ACallerWhoMayNotAskForTheServiceAccountIsWarned(t *testing.T) {
@@ -481,7 +492,7 @@ func TestC29_TheRolesGrantTheLeast(t *testing.T) {
 	}
 	cluster, err := s.admin.RbacV1().ClusterRoles().Get(t.Context(), "aicr-node-reader-"+s.config.RunID, metav1.GetOptions{})
 	s.must(err)
-	if diff := cmp.Diff([]rbacv1.PolicyRule{rule("", "nodes", "get")}, cluster.Rules); diff != "" {
+	if diff := cmp.Diff(agentInCluster(), cluster.Rules); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -141,6 +142,9 @@ func (c Config) env() []corev1.EnvVar {
 	}
 	if c.MaxNodesPerEntry > 0 {
 		env = append(env, corev1.EnvVar{Name: "AICR_MAX_NODES_PER_ENTRY", Value: strconv.Itoa(c.MaxNodesPerEntry)})
+	}
+	if len(c.Services) > 0 {
+		env = append(env, corev1.EnvVar{Name: "AICR_SERVICES", Value: strings.Join(c.Services, ",")})
 	}
 	if c.OS != "" {
 		env = append(env, corev1.EnvVar{Name: "AICR_OS", Value: c.OS})

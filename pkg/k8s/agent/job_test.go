@@ -129,9 +129,11 @@ func TestC28_OptionsShapeThePod(t *testing.T) {
 		t.Errorf("a selector stands alone: %+v", none)
 	}
 
-	class := deployFake(t, func(c *agent.Config) { c.Format, c.OS, c.MaxNodesPerEntry = "json", "ubuntu", 7 })
+	class := deployFake(t, func(c *agent.Config) {
+		c.Format, c.OS, c.MaxNodesPerEntry, c.Services = "json", "ubuntu", 7, []string{"sshd", "a.timer"}
+	})
 	env := envOf(class)
-	if env["AICR_FORMAT"] != "json" || env["AICR_OS"] != "ubuntu" || env["AICR_MAX_NODES_PER_ENTRY"] != "7" {
+	if env["AICR_FORMAT"] != "json" || env["AICR_OS"] != "ubuntu" || env["AICR_MAX_NODES_PER_ENTRY"] != "7" || env["AICR_SERVICES"] != "sshd,a.timer" {
 		t.Errorf("options do not reach the agent: %v", env)
 	}
 }

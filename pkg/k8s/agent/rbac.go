@@ -48,17 +48,22 @@ func namespacedGrants(name string) []grant {
 	return []grant{g}
 }
 
-// clusterGrants are the agent's cluster-wide rights. /version needs none:
-// every authenticated user may read it.
+// clusterGrants are the agent's cluster-wide rights: to read, by verbs that
+// its collectors use and no others. /version needs none: every authenticated
+// user may read it.
 func clusterGrants() []grant {
-	return []grant{{
-		rule: rbacv1.PolicyRule{
-			APIGroups: []string{""},
-			Resources: []string{"nodes"},
-			Verbs:     []string{"get"},
-		},
-		why: "the agent reads the Node object of the node that it runs on",
-	}}
+	read := func(group string, resources []string, verbs []string, why string) grant {
+		return grant{rule: rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}, why: why}
+	}
+	list := []string{"list"}
+	return []grant{
+		read("", []string{"nodes"}, []string{"get", "list"}, "the agent reads the Node object of the node that it runs on, and the labels and taints of all nodes"),
+		read("", []string{"pods"}, list, "the agent counts the container images in use"),
+		read("apps", []string{"daemonsets"}, list, "the agent reads the versions of the GPU and network operators' DaemonSets"),
+		read("storage.k8s.io", []string{"storageclasses"}, list, "the agent reads the storage classes"),
+		read("nvidia.com", []string{"clusterpolicies", "nvidiadrivers"}, list, "the agent reads the GPU operator's configuration"),
+		read("mellanox.com", []string{"nicclusterpolicies"}, list, "the agent reads the network operator's configuration"),
+	}
 }
 
 func (d *Deployer) serviceAccount() *corev1.ServiceAccount {

@@ -18,8 +18,8 @@ func (r readings) text(key, value string) {
 	}
 }
 
-// server reports the version; major and minor are text ("33+" on EKS).
-func server(info *version.Info) measurement.Subtype {
+// serverSubtype reports the version; major and minor are text ("33+" on EKS).
+func serverSubtype(info *version.Info) measurement.Subtype {
 	r := readings{}
 	r.text("version", info.GitVersion)
 	r.text("major", info.Major)
