@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -57,16 +58,18 @@ func node() *corev1.Node {
 
 // server is an API server that answers as told and remembers who asked what.
 type server struct {
-	t        *testing.T
-	version  func(http.ResponseWriter)
-	node     func(http.ResponseWriter)
+	t       *testing.T
+	version func(http.ResponseWriter)
+	node    func(http.ResponseWriter)
+	// lists by path; what is not there is empty, and policies are unknown.
+	lists    map[string]func(http.ResponseWriter)
 	mu       sync.Mutex
 	requests []string
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+	s.requests = append(s.requests, r.Method+" "+r.URL.String())
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
@@ -75,7 +78,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/api/v1/nodes/gpu-1":
 		s.node(w)
 	default:
-		s.t.Errorf("unexpected request: %s", r.URL)
+		answer, ok := s.lists[r.URL.Path]
+		if !ok {
+			answer = says(s.t, `{"items":[]}`)
+			if strings.Contains(r.URL.Path, "clusterpolic") || strings.Contains(r.URL.Path, "nvidia") {
+				answer = refuses(s.t, 404, metav1.StatusReasonNotFound)
+			}
+		}
+		answer(w)
 	}
 }
 
@@ -117,10 +127,23 @@ func normalized(r collector.Result) collector.Result {
 	return r
 }
 
-func TestC29_TwoRequestsReadTheServerAndTheNode(t *testing.T) {
+// requests are all that a small cluster needs.
+func requests() []string {
+	return []string{
+		"GET /version",
+		"GET /api/v1/pods?limit=500",
+		"GET /apis/apps/v1/daemonsets?limit=500",
+		"GET /apis/storage.k8s.io/v1/storageclasses?limit=500",
+		"GET /apis/nvidia.com/v1/clusterpolicies?continue=&limit=500",
+		"GET /apis/nvidia.com/v1alpha1/nvidiadrivers?continue=&limit=500",
+		"GET /apis/mellanox.com/v1alpha1/nicclusterpolicies?continue=&limit=500",
+	}
+}
+
+func TestC29_ARequestAThingReadsASmallCluster(t *testing.T) {
 	s := &server{t: t, version: says(t, versionJSON), node: says(t, node())}
 	hosttest.Golden(t, "node.golden.yaml", normalized(k8s.New(s.client(), "gpu-1").Collect(t.Context())))
-	want := []string{"GET /api/v1/nodes/gpu-1", "GET /version"}
+	want := append(requests(), "GET /api/v1/nodes/gpu-1")
 	if diff := cmp.Diff(want, s.requests, cmpopts.SortSlices(strings.Compare)); diff != "" {
 		t.Error(diff)
 	}
@@ -133,7 +156,7 @@ func TestWithoutAClusterTheCollectorIsSkipped(t *testing.T) {
 	}
 }
 
-func TestWithoutANodeNameOnlyTheServerIsRead(t *testing.T) {
+func TestWithoutANodeNameTheClusterIsRead(t *testing.T) {
 	s := &server{t: t, version: says(t, versionJSON)}
 	r := k8s.New(s.client(), "").Collect(t.Context())
 	want := measurement.CollectorStatus{
@@ -143,7 +166,7 @@ func TestWithoutANodeNameOnlyTheServerIsRead(t *testing.T) {
 	if diff := cmp.Diff(want, r.Status); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"GET /version"}, s.requests); diff != "" {
+	if diff := cmp.Diff(requests(), s.requests, cmpopts.SortSlices(strings.Compare)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -175,7 +198,7 @@ func TestUnreachableServerFailsTheCollector(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := k8s.New(client, "gpu-1").Collect(t.Context())
-	if r.Status.State != measurement.StateFailed || len(r.Status.Unread) != 2 {
+	if r.Status.State != measurement.StateFailed || len(r.Status.Unread) != 8 {
 		t.Fatalf("%+v", r.Status)
 	}
 	for _, u := range r.Status.Unread {
@@ -192,16 +215,18 @@ func TestServerThatDoesNotAnswerIsLeftWithTheContext(t *testing.T) {
 		cancel()
 		<-done
 	}
-	s := &server{t: t, version: wait, node: wait}
+	s := &server{t: t, version: wait, node: wait, lists: map[string]func(http.ResponseWriter){"/api/v1/pods": wait}}
 	client := s.client()
 	r := k8s.New(client, "gpu-1").Collect(ctx)
 	close(done)
-	want := []measurement.Unread{
-		{Key: "node", Reason: "the API server gave no answer in time"},
-		{Key: "server", Reason: "the API server gave no answer in time"},
+	reasons := map[string]string{}
+	for _, u := range r.Status.Unread {
+		reasons[u.Key] = u.Reason
 	}
-	if diff := cmp.Diff(want, r.Status.Unread); diff != "" {
-		t.Error(diff)
+	for _, key := range []string{"node", "server", "image"} {
+		if reasons[key] != "the API server gave no answer in time" {
+			t.Errorf("%s: %q", key, reasons[key])
+		}
 	}
 }
 
@@ -247,14 +272,17 @@ func TestRealNodesAreRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var all []map[string]string
 		for _, n := range nodesIn(t, f, b) {
 			data := dataOf(t, &n)
+			all = append(all, data)
 			if data["name"] != n.Name || data["condition.Ready"] == "" || data["container-runtime-version"] == "" {
 				t.Errorf("%s: %v", f, data)
 			}
 			kubelets[data["kubelet-version"]] = true
 			providers[data["provider"]+" "+data["instance-type"]] = true
 		}
+		hosttest.Golden(t, filepath.Base(f)+".golden.yaml", all)
 	}
 	for _, want := range []string{"aws m5d.2xlarge", "azure Standard_D8s_v3", "digitalocean g-8vcpu-32gb"} {
 		if !providers[want] {

@@ -12,9 +12,11 @@ import (
 
 const (
 	// manyNodes is the size of a cluster above which the folded map names
-	// fewNodes an entry at most.
+	// fewNodes an entry at most, and fewer where there are so many entries that
+	// the map would name more than mapNames.
 	manyNodes = 100
 	fewNodes  = 5
+	mapNames  = 1000
 	// fewExamples are told of a summarised key's values.
 	fewExamples = 3
 )
@@ -36,10 +38,15 @@ func (n *nodes) report(maxNames int, consistent bool) []measurement.Subtype {
 		"labels":    measurement.Int(len(label.told)), "labels-summarised": measurement.Int(len(label.summarised)),
 		"taints": measurement.Int(len(taint.told)), "taints-summarised": measurement.Int(len(taint.summarised)),
 	}}
+	domain := n.domain()
+	if domain != "" {
+		summary.Data["node-domain"] = measurement.Str(domain)
+		summary.Context["node-domain"] = "ends the name of every node, and is left out of the node sets"
+	}
 	for i, set := range sets {
 		summary.Items = append(summary.Items, measurement.Item{Name: strconv.Itoa(i + 1), Data: readings{
 			"node-count": measurement.Int(len(set)),
-			"nodes":      measurement.Str(n.list(set, maxNames)),
+			"nodes":      measurement.Str(n.list(set, maxNames, domain)),
 		}})
 	}
 	out := []measurement.Subtype{summary, label.subtype(maxNames), taint.subtype(maxNames)}
@@ -54,8 +61,24 @@ func (n *nodes) report(maxNames int, consistent bool) []measurement.Subtype {
 	return out
 }
 
-// list names the nodes, most of them at most; 0 is all.
-func (n *nodes) list(nodes []int32, most int) string {
+// domain returns what follows the first dot in the names of many nodes, with
+// the dot, if that is the same in all.
+func (n *nodes) domain() string {
+	if len(n.names) <= manyNodes {
+		return ""
+	}
+	_, domain, ok := strings.Cut(n.names[0], ".")
+	for _, name := range n.names {
+		if _, d, _ := strings.Cut(name, "."); d != domain || !ok {
+			return ""
+		}
+	}
+	return "." + domain
+}
+
+// list names the nodes, most of them at most, 0 being all, without that end
+// of their names.
+func (n *nodes) list(nodes []int32, most int, without string) string {
 	named := nodes
 	if most > 0 {
 		named = nodes[:min(most, len(nodes))]
@@ -65,7 +88,7 @@ func (n *nodes) list(nodes []int32, most int) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(n.names[node])
+		b.WriteString(strings.TrimSuffix(n.names[node], without))
 	}
 	if rest := len(nodes) - len(named); rest > 0 {
 		fmt.Fprintf(&b, " (+%d more)", rest)
@@ -110,8 +133,8 @@ func (s side) subtype(maxNames int) measurement.Subtype {
 	out := measurement.Subtype{Name: s.name, Data: s.folded(maxNames), Context: map[string]string{
 		"node-sets": "of each item: items of the subtype summary, by their names",
 	}}
-	if len(s.nodes.names) > manyNodes {
-		out.Context["data"] = fmt.Sprintf("above %d nodes at most %d are named in an entry; the items tell of all", manyNodes, fewNodes)
+	if most := s.mostInMap(); most > 0 {
+		out.Context["data"] = fmt.Sprintf("in a cluster of this size %d nodes at most are named in an entry; the items tell of all", most)
 	}
 	for i, e := range s.told {
 		r := e.readings(len(s.nodes.carriers[e]))
@@ -168,14 +191,23 @@ func (e entry) String() string {
 	return s
 }
 
+// mostInMap is how many nodes an entry of the folded map names at most; 0 is
+// all.
+func (s side) mostInMap() int {
+	if len(s.nodes.names) <= manyNodes {
+		return 0
+	}
+	return max(1, min(fewNodes, mapNames/max(1, len(s.told))))
+}
+
 // folded is the familiar map: "key: value|node,node", for taints "key:
 // effect|value|node,node". A key that has several values is written key.value
 // for each; where that makes two entries meet, they are written as by String,
 // which no other entry can be.
 func (s side) folded(maxNames int) readings {
-	most := maxNames
-	if len(s.nodes.names) > manyNodes && (most == 0 || most > fewNodes) {
-		most = fewNodes
+	most := s.mostInMap()
+	if maxNames > 0 && (most == 0 || maxNames < most) {
+		most = maxNames
 	}
 	values := map[string]int{}
 	for _, e := range s.told {
@@ -193,7 +225,7 @@ func (s side) folded(maxNames int) readings {
 	}
 	r := readings{}
 	for _, e := range s.told {
-		key, text := name(e), e.value+"|"+s.nodes.list(s.nodes.carriers[e], most)
+		key, text := name(e), e.value+"|"+s.nodes.list(s.nodes.carriers[e], most, "")
 		if meet[key] > 1 {
 			key = e.String()
 		}

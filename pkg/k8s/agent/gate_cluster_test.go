@@ -140,7 +140,7 @@ func TestC16_EachMissingPermissionIsNamedAlone(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ group, resource, verb, scope string }{
 		{"batch", "jobs", "watch", "ns"},
-		{"", "pods", "list", "ns"},
+		{"", "pods", "watch", "ns"},
 		{"", "configmaps", "get", "ns"},
 		{"", "serviceaccounts", "delete", "ns"},
 		{rbacGroup, "rolebindings", "create", "ns"},
