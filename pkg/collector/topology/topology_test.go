@@ -202,13 +202,7 @@ func TestRealNodesAreToldInFull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var nodes []*corev1.Node
-		if err := yaml.Unmarshal(b, &nodes); err != nil {
-			nodes = []*corev1.Node{{}}
-			if err := yaml.Unmarshal(b, nodes[0]); err != nil {
-				t.Fatal(f, err)
-			}
-		}
+		nodes := nodesIn(t, f, b)
 		s := collect(t, 0, nodes...)
 		hosttest.Golden(t, filepath.Base(f)+".golden.yaml", s.Measurements)
 		got, err := topologytest.Read(s)
@@ -219,6 +213,28 @@ func TestRealNodesAreToldInFull(t *testing.T) {
 			t.Error(f, diff)
 		}
 	}
+}
+
+// nodesIn reads a list of nodes, a bare array, or a node.
+func nodesIn(t *testing.T, name string, b []byte) []*corev1.Node {
+	t.Helper()
+	var list struct {
+		Items []*corev1.Node `json:"items"`
+	}
+	if err := yaml.Unmarshal(b, &list); err != nil || len(list.Items) == 0 {
+		if err := yaml.Unmarshal(b, &list.Items); err != nil {
+			list.Items = []*corev1.Node{{}}
+			if err := yaml.Unmarshal(b, list.Items[0]); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+	}
+	for _, n := range list.Items {
+		if n.Name == "" {
+			t.Fatalf("%s: a node without a name", name)
+		}
+	}
+	return list.Items
 }
 
 func TestRefusedNodesFailTheCollectorAndNameThePermission(t *testing.T) {
