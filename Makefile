@@ -99,6 +99,10 @@ test: deps kube ## Run all checks and tests; the one command before a change lan
 lint: ## Run the linters
 	@$(call step,lint,$(LINT) ./...; cd tools; $(LINT) ./image/... ./pause/...)
 
+.PHONY: scale
+scale: kube ## Take snapshots of 5,000 nodes with 50,000 pods on a real API server
+	@$(call step,scale,AICR_TEST_REQUIRE_CLUSTER=1 AICR_TEST_SCALE=1 $(GO) test -count=1 -timeout 30m -v ./test/scale)
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	@for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -r dirname | sort -u); do \

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	stderrors "errors"
+	"math"
+	"runtime/debug"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -105,7 +107,15 @@ func (c *capture) connect(needed bool) error {
 
 func (c *capture) validate(ctx context.Context) error { return c.dest.Check(ctx) }
 
+// memoryTarget is what this process' own memory stays about, in bytes, by
+// collecting garbage more often where it comes near. Pages of a large cluster
+// are garbage soon, and a node's memory is its workloads'.
+const memoryTarget = 48 << 20
+
 func (c *capture) run(ctx context.Context) error {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT wins
+		debug.SetMemoryLimit(memoryTarget)
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.timeout)
 	defer cancel()
 	s, err := c.app.deps.capture(ctx, c.request)

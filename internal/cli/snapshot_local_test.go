@@ -25,7 +25,7 @@ func TestC26_AgentIsToldByItsEnvironment(t *testing.T) {
 		"in a privileged pod": {
 			env: map[string]string{
 				"AICR_AGENT_MODE": "true", "AICR_LOG_PREFIX": "agent", "NODE_NAME": "node-1", "AICR_PRIVILEGED": "true",
-				"AICR_REQUIRE_GPU": "true", "AICR_OS": "ubuntu", "AICR_MAX_NODES_PER_ENTRY": "7", "AICR_FORMAT": "json",
+				"AICR_REQUIRE_GPU": "true", "AICR_OS": "ubuntu", "AICR_MAX_NODES_PER_ENTRY": "7", "AICR_SERVICES": "sshd,a.timer", "AICR_FORMAT": "json",
 			},
 			want: snapshotter.CaptureOptions{Host: host.Privileged(), NodeName: "node-1", RequireGPU: true, OS: "ubuntu", MaxNodesPerEntry: 7, Services: []string{"sshd", "a.timer"}},
 		},

@@ -116,7 +116,7 @@ func TestCaptureEndedByItsCallerReturnsWhatItHas(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s, err := Capture(ctx, captureOptions(t))
-	if !stderrors.Is(err, context.Canceled) || s == nil || len(s.Collectors) != 3 {
+	if !stderrors.Is(err, context.Canceled) || s == nil || len(s.Collectors) != 5 {
 		t.Error(s, err)
 	}
 }
