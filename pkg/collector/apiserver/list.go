@@ -49,7 +49,7 @@ func laterState(err error, token string) string {
 	if token == "" || !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {
 		return ""
 	}
-	next := status.Status().ListMeta.Continue
+	next := status.Status().Continue
 	if next == token {
 		return "" // it would be refused again
 	}

@@ -113,7 +113,7 @@ func withToken(token string) *apierrors.StatusError {
 }
 
 func TestReasonsTellApartWhatToDo(t *testing.T) {
-	_, lost := http.Get("http://127.0.0.1:1") //nolint:bodyclose,noctx // nobody answers
+	_, lost := http.Get("http://127.0.0.1:1") //nolint:bodyclose // nobody answers
 	for _, c := range []struct {
 		err  error
 		want string

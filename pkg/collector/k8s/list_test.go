@@ -186,7 +186,7 @@ func TestImageReferencesAreTakenApart(t *testing.T) {
 		r := k8s.New(fake.NewClientset(pod("p", map[string]string{ref: ""})), "").Collect(t.Context())
 		s := measurement.Snapshot{Measurements: r.Measurements}
 		st, _ := s.Subtype(measurement.TypeK8s, "image")
-		if diff := cmp.Diff(map[string]measurement.Reading{want[0]: measurement.Str(want[1])}, map[string]measurement.Reading(st.Data)); diff != "" {
+		if diff := cmp.Diff(map[string]measurement.Reading{want[0]: measurement.Str(want[1])}, st.Data); diff != "" {
 			t.Errorf("%s: %s", ref, diff)
 		}
 	}

@@ -40,7 +40,7 @@ const (
 	envMeasure = "AICR_TEST_MEASURE"
 
 	agentUser = "scale-agent"
-	maxMemory = 100 << 20
+	maxMemory = 100_000_000
 	maxBytes  = 900_000
 	images    = 40
 )
