@@ -75,6 +75,9 @@ func TestListsBecomeItemsAndFamiliarMaps(t *testing.T) {
 			d.Labels = map[string]string{"app.kubernetes.io/instance": "network-operator"}
 		}),
 		daemonSet("kube-system", "device-plugin", "nvcr.io/nvidia/k8s-device-plugin:v0.17.4", nil),
+		daemonSet("mirrored", "device-plugin", "me:hunter2@nvidia", func(d *appsv1.DaemonSet) {
+			d.Labels = map[string]string{"app.kubernetes.io/part-of": "nvidia-gpu"}
+		}),
 		daemonSet("kube-system", "kube-proxy", "registry.k8s.io/kube-proxy:v1.35.4", nil),
 		daemonSet("other", "owned", "example.com/x:1", func(d *appsv1.DaemonSet) {
 			d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "other.com/v1", Kind: "ClusterPolicy"}}

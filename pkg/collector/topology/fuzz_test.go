@@ -21,7 +21,7 @@ func FuzzNothingIsLost(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, count uint8) {
 		all := make([]*corev1.Node, int(count)+1)
 		for i := range all {
-			all[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%03d.example.com", i), Labels: map[string]string{}}}
+			all[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%03d.example.com", len(all)-i), Labels: map[string]string{}}}
 		}
 		for i, b := range data {
 			n := all[(i*7+int(b))%len(all)]
