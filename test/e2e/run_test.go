@@ -281,11 +281,21 @@ func TestNothingIsLeftOfARun(t *testing.T) {
 }
 
 // settled takes an inventory that has stopped changing: a namespace just made
-// still gets its ConfigMap and ServiceAccount.
+// still gets its ConfigMap and ServiceAccount, and one that another test is done
+// with takes seconds to go.
 func settled(t *testing.T, taker *inventory.Taker) inventory.Inventory {
 	t.Helper()
 	var last inventory.Inventory
 	devtest.Eventually(t, "the cluster is quiet", time.Minute, func(ctx context.Context) error {
+		namespaces, err := devtest.Client(t).CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, n := range namespaces.Items {
+			if n.DeletionTimestamp != nil {
+				return fmt.Errorf("namespace %s is going", n.Name)
+			}
+		}
 		now, err := taker.Take(ctx)
 		if err != nil {
 			return err
