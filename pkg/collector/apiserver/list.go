@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/NVIDIA/aicr/pkg/measurement"
 )
 
 // PageSize is how many objects are asked for at once.
@@ -56,5 +58,10 @@ func laterState(err error, token string) string {
 	return next
 }
 
-// Inconsistent says in a document's context that [Pages] returned false.
-const Inconsistent = "the list changed while it was read: its later pages show a later state than its first"
+// NoteInconsistent says in a subtype's context that [Pages] returned false.
+func NoteInconsistent(s *measurement.Subtype) {
+	if s.Context == nil {
+		s.Context = map[string]string{}
+	}
+	s.Context["consistency"] = "the list changed while it was read: its later pages show a later state than its first"
+}

@@ -139,15 +139,7 @@ func listed(subtype, resource string, consistent bool, err error, reduced func()
 	}
 	s := reduced()
 	if !consistent {
-		s.Context = withConsistency(s.Context)
+		apiserver.NoteInconsistent(&s)
 	}
 	return found(s)
-}
-
-func withConsistency(context map[string]string) map[string]string {
-	out := map[string]string{"consistency": apiserver.Inconsistent}
-	for k, v := range context {
-		out[k] = v
-	}
-	return out
 }

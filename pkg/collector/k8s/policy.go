@@ -79,7 +79,7 @@ func (c Collector) policies(ctx context.Context) func(*collector.Findings) {
 			s.Items = append(s.Items, items...)
 		}
 		if !consistent {
-			s.Context = withConsistency(s.Context)
+			apiserver.NoteInconsistent(&s)
 		}
 	}
 	return func(f *collector.Findings) {

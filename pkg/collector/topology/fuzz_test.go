@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func FuzzNothingIsLost(f *testing.F) {
 		for i, b := range data {
 			n := all[(i*7+int(b))%len(all)]
 			// Values and keys that would meet in the folded map.
-			key, value := []string{"a", "a.a", "b", "b.a", "c", "d", "t", "t.a"}[b>>2&7], []string{"", "a", "a.a", fmt.Sprint(i)}[b&3]
+			key, value := []string{"a", "a.a", "b", "b.a", "c", "d", "t", "t.a"}[b>>2&7], []string{"", "a", "a.a", strconv.Itoa(i)}[b&3]
 			if key[0] == 't' {
 				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Value: value, Effect: []corev1.TaintEffect{"NoSchedule", "NoExecute"}[b>>7]})
 				continue

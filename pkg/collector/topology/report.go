@@ -55,7 +55,7 @@ func (n *nodes) report(maxNames int, consistent bool) []measurement.Subtype {
 			out[i].Context["max-nodes-per-entry"] = fmt.Sprintf("%d, as asked for: further nodes are counted and not named", maxNames)
 		}
 		if !consistent {
-			out[i].Context["consistency"] = apiserver.Inconsistent
+			apiserver.NoteInconsistent(&out[i])
 		}
 	}
 	return out
