@@ -39,6 +39,8 @@ type record struct {
 	// answer told. Only a fake answers without a UID.
 	confirmed bool
 	uid       types.UID
+	// answered is closed when the create has ended, with whatever outcome.
+	answered chan struct{}
 
 	get    func(ctx context.Context) (metav1.Object, error)
 	delete func(ctx context.Context, opts metav1.DeleteOptions) error
@@ -47,12 +49,23 @@ type record struct {
 func newRecord[T metav1.Object](c typedClient[T], kind, namespace, name string) *record {
 	return &record{
 		kind: kind, namespace: namespace, name: name,
+		answered: make(chan struct{}),
 		get: func(ctx context.Context) (metav1.Object, error) {
 			return c.Get(ctx, name, metav1.GetOptions{})
 		},
 		delete: func(ctx context.Context, opts metav1.DeleteOptions) error {
 			return c.Delete(ctx, name, opts)
 		},
+	}
+}
+
+// settled reports whether the create has ended.
+func (r *record) settled() bool {
+	select {
+	case <-r.answered:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -69,16 +82,46 @@ func (r *record) String() string {
 type ledger struct {
 	mu      sync.Mutex
 	records []*record
+	closed  bool
 }
 
-func (l *ledger) add(r *record) {
+// add records what is about to be created, unless the ledger is closed.
+func (l *ledger) add(r *record) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
 	l.records = append(l.records, r)
+	return true
 }
 
-// addOnce adds r unless an object of its kind and name is recorded.
-func (l *ledger) addOnce(r *record) {
+// close ends the creates: none starts after it.
+func (l *ledger) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+}
+
+func (l *ledger) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// await waits until every create has ended, at most until ctx is done.
+func (l *ledger) await(ctx context.Context) {
+	for _, r := range l.list() {
+		select {
+		case <-r.answered:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// observe adds an object that was seen, unless it is recorded already.
+func (l *ledger) observe(r *record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, x := range l.records {
@@ -133,14 +176,17 @@ func (l *ledger) identity(r *record) (uid types.UID, confirmed bool) {
 // goes. Every other error leaves the record, since the server may have
 // committed what it did not get to say.
 func create[T metav1.Object](ctx context.Context, d *Deployer, kind string, c typedClient[T], want T) (T, error) {
+	var none T
 	r := newRecord(c, kind, want.GetNamespace(), want.GetName())
-	d.ledger.add(r)
+	if !d.ledger.add(r) {
+		return none, d.cleanedUp()
+	}
+	defer close(r.answered)
 	got, err := c.Create(ctx, want, metav1.CreateOptions{FieldManager: labels.AICR})
 	if apierrors.IsAlreadyExists(err) {
 		got, err = settle(ctx, d, c, r)
 	}
 	if err != nil {
-		var none T
 		return none, apiError(err, "create %s", r)
 	}
 	d.ledger.confirm(r, got.GetUID())

@@ -18,10 +18,11 @@ import (
 //
 // Errors: NotFound naming the ConfigMap and, where it exists, the missing
 // key; Conflict where the run owns the ConfigMap but another Job wrote it.
-func (d *Deployer) GetSnapshot(ctx context.Context) ([]byte, error) {
+func (d *Deployer) GetSnapshot(ctx context.Context) (_ []byte, err error) {
 	if err := d.config.Validate(); err != nil {
 		return nil, err
 	}
+	defer func() { err = whenOver(ctx, err) }()
 	ref := d.output()
 	cm, err := d.client.CoreV1().ConfigMaps(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
@@ -53,7 +54,11 @@ func (d *Deployer) observe(cm *corev1.ConfigMap) error {
 	if job == nil {
 		return nil
 	}
-	if uid, confirmed := d.ledger.identity(job); confirmed && !ownedOnlyBy(cm, uid) {
+	uid, confirmed := d.ledger.identity(job)
+	if !confirmed {
+		return nil // the live Job is the proof then, and Cleanup looks at it
+	}
+	if !ownedOnlyBy(cm, uid) {
 		return errors.New(errors.Conflict, "ConfigMap %s/%s belongs to another Job", cm.Namespace, cm.Name).
 			WithAdvice("run ID %q was used twice: use a new one", d.config.RunID)
 	}
@@ -65,7 +70,8 @@ func (d *Deployer) observe(cm *corev1.ConfigMap) error {
 func (d *Deployer) own(cm *corev1.ConfigMap) {
 	r := newRecord(d.client.CoreV1().ConfigMaps(cm.Namespace), kindConfigMap, cm.Namespace, cm.Name)
 	r.confirmed, r.uid = true, cm.UID
-	d.ledger.addOnce(r)
+	close(r.answered)
+	d.ledger.observe(r)
 }
 
 // ownedOnlyBy reports whether every owner reference names that Job. An agent
@@ -105,7 +111,7 @@ func (d *Deployer) findStaging(ctx context.Context) error {
 		d.warn("ConfigMap %s/%s could not be looked for (forbidden) and may be left", ref.Namespace, ref.Name)
 		return nil
 	case err != nil:
-		return apiError(err, "look for ConfigMap %s/%s (the Job is kept until then)", ref.Namespace, ref.Name)
+		return apiError(err, "look for ConfigMap %s/%s", ref.Namespace, ref.Name)
 	case jobUID == "" || cm.UID == "" || !ownedOnlyBy(cm, jobUID):
 		d.warn("ConfigMap %s/%s is left in place: it is not proven to be this run's", ref.Namespace, ref.Name)
 		return nil
@@ -122,6 +128,8 @@ func (d *Deployer) liveJob(ctx context.Context, r *record) (types.UID, error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", nil
+	case apierrors.IsForbidden(err):
+		return "", nil // asking again will not help: nothing is proven
 	case err != nil:
 		return "", apiError(err, "read %s", r)
 	}
