@@ -1,11 +1,13 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -26,34 +28,35 @@ type deployer interface {
 	Cleanup(ctx context.Context, opts agent.CleanupOptions) error
 }
 
+// functions are those that the contract names.
+type functions struct {
+	newDeployer func(client kubernetes.Interface, config agent.Config) *agent.Deployer
+	stagingName func(runID string) string
+	render      func(options agent.ManifestOptions) ([]agent.Manifest, error)
+}
+
 // What other programs are compiled against: a name, a parameter or a type that
-// changes here breaks them.
+// changes breaks them, and this test.
 func TestC3_NamesAndSignaturesAreThoseOfTheContract(t *testing.T) {
-	var (
-		newDeployer func(kubernetes.Interface, agent.Config) *agent.Deployer           = agent.NewDeployer
-		stagingName func(runID string) string                                          = agent.StagingConfigMapName
-		render      func(agent.ManifestOptions) ([]agent.Manifest, error)              = agent.BuildServiceAccountRoleManifests
-		d           deployer                                                           = newDeployer(fake.NewClientset(), everyField())
-		cleanUp     func(*agent.Deployer, context.Context, agent.CleanupOptions) error = (*agent.Deployer).Cleanup
-	)
+	f := functions{agent.NewDeployer, agent.StagingConfigMapName, agent.BuildServiceAccountRoleManifests}
+
+	var d deployer = f.newDeployer(fake.NewClientset(), everyField())
 	if got, want := d.JobName(), "job-run"; got != want {
 		t.Errorf("Job %q, want %q", got, want)
 	}
-	if got, want := stagingName("run"), "aicr-agent-snapshot-run"; got != want {
-		t.Errorf("staging ConfigMap %q, want %q", got, want)
-	}
-	if err := cleanUp(newDeployer(fake.NewClientset(), agent.Config{}), t.Context(), agent.CleanupOptions{Enabled: false}); err != nil {
+	if err := d.Cleanup(t.Context(), agent.CleanupOptions{Enabled: true}); err != nil {
 		t.Error(err)
 	}
-	manifests, err := render(agent.ManifestOptions{Namespace: "ns", ServiceAccountName: "robot", DiscoverNetwork: false})
+	if got, want := f.stagingName("run"), "aicr-agent-snapshot-run"; got != want {
+		t.Errorf("staging ConfigMap %q, want %q", got, want)
+	}
+	manifests, err := f.render(agent.ManifestOptions{Namespace: "ns", ServiceAccountName: "robot", DiscoverNetwork: false})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first agent.Manifest = manifests[0]
-	var fileName, kind, name string = first.FileName, first.Kind, first.Name
-	var content []byte = first.Content
-	if fileName != "01-role.yaml" || kind != "Role" || name != "aicr-agent-robot-rbac" || len(content) == 0 {
-		t.Errorf("%+v", first)
+	want := agent.Manifest{FileName: "01-role.yaml", Kind: "Role", Name: "aicr-agent-robot-rbac", Content: manifests[0].Content}
+	if diff := cmp.Diff(want, manifests[0]); diff != "" || !bytes.Contains(want.Content, []byte("kind: Role\n")) {
+		t.Errorf("%s\n%s", diff, want.Content)
 	}
 }
 
@@ -65,17 +68,14 @@ func TestC4_AConfigOfEveryFieldIsValid(t *testing.T) {
 
 // everyField names each field of the contract with its type.
 func everyField() agent.Config {
-	var (
-		text      = "x"
-		texts     = []string{"x"}
-		yes       = true
-		resources = corev1.ResourceList{}
-	)
+	// Variables, since constants would fit other types too.
+	ns, run, job, text, yes, count := "ns", "run", "job", "x", true, 1
+	resources := corev1.ResourceList{}
 	return agent.Config{
-		Namespace: "ns", RunID: "run", NameBase: text, JobName: "job", ServiceAccountName: text,
-		Image: text, ImagePullSecrets: texts, NodeSelector: map[string]string{"k": text}, Tolerations: []corev1.Toleration{},
-		Output: "cm://ns/" + agent.StagingConfigMapName("run"), OwnsOutputConfigMap: yes,
-		Debug: yes, Privileged: yes, RequireGPU: yes, RuntimeClassName: text, MaxNodesPerEntry: 1, OS: text,
+		Namespace: ns, RunID: run, NameBase: text, JobName: job, ServiceAccountName: text,
+		Image: text, ImagePullSecrets: []string{text}, NodeSelector: map[string]string{"k": text}, Tolerations: []corev1.Toleration{},
+		Output: "cm://ns/" + agent.StagingConfigMapName(run), OwnsOutputConfigMap: yes,
+		Debug: yes, Privileged: yes, RequireGPU: yes, RuntimeClassName: text, MaxNodesPerEntry: count, OS: text,
 		DiscoverNetwork: !yes, Requests: resources, Limits: resources, Timeout: time.Minute,
 	}
 }
