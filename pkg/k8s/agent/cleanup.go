@@ -12,6 +12,7 @@ import (
 
 	"github.com/NVIDIA/aicr/pkg/errors"
 	"github.com/NVIDIA/aicr/pkg/event"
+	"github.com/NVIDIA/aicr/pkg/k8s/labels"
 )
 
 const (
@@ -89,6 +90,11 @@ func (d *Deployer) deleteRecord(ctx context.Context, r *record) error {
 		live, err := r.get(ctx)
 		switch {
 		case apierrors.IsNotFound(err):
+			if settled && d.ledger.isLost(r) {
+				// The record stays, so that another Cleanup looks once more.
+				d.warn("%s does not exist, but the answer to its create was lost: should it still appear, delete it (label %s=%s)", r, labels.InvocationID, d.invocationID)
+				return nil
+			}
 			return d.forget(r, settled)
 		case err != nil:
 			return apiError(err, "read %s, whose creation was never confirmed", r)

@@ -88,10 +88,14 @@ func (d *Deployer) Deploy(ctx context.Context) (err error) {
 		return err
 	}
 	if found.adopted {
-		_, err := d.createJob(ctx, d.config.ServiceAccountName)
-		return err
+		_, err = d.createJob(ctx, d.config.ServiceAccountName)
+	} else {
+		err = d.createOwn(ctx, found.maySetOwner)
 	}
-	return d.createOwn(ctx, found.maySetOwner)
+	if err == nil && d.ledger.isClosed() {
+		return d.cleanedUp() // while the last of it was created
+	}
+	return err
 }
 
 // createOwn creates the Job with an identity of its own. What can go with the

@@ -2,8 +2,12 @@ package agent
 
 import (
 	"context"
+	stderrors "errors"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +45,8 @@ type record struct {
 	uid       types.UID
 	// answered is closed when the create has ended, with whatever outcome.
 	answered chan struct{}
+	// lost says that the create's outcome is not known.
+	lost bool
 
 	get    func(ctx context.Context) (metav1.Object, error)
 	delete func(ctx context.Context, opts metav1.DeleteOptions) error
@@ -138,6 +144,18 @@ func (l *ledger) confirm(r *record, uid types.UID) {
 	r.confirmed, r.uid = true, uid
 }
 
+func (l *ledger) markLost(r *record, lost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.lost = lost
+}
+
+func (l *ledger) isLost(r *record) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return r.lost
+}
+
 func (l *ledger) remove(r *record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,16 +200,48 @@ func create[T metav1.Object](ctx context.Context, d *Deployer, kind string, c ty
 		return none, d.cleanedUp()
 	}
 	defer close(r.answered)
+	if err := ctx.Err(); err != nil {
+		d.ledger.remove(r)
+		return none, apiError(err, "create %s", r)
+	}
+	ctx, cancel := outlasting(ctx)
+	defer cancel()
 	got, err := c.Create(ctx, want, metav1.CreateOptions{FieldManager: labels.AICR})
 	if apierrors.IsAlreadyExists(err) {
 		got, err = settle(ctx, d, c, r)
 	}
 	if err != nil {
+		d.ledger.markLost(r, mayHaveBeenDone(err))
 		return none, apiError(err, "create %s", r)
 	}
 	d.ledger.confirm(r, got.GetUID())
 	d.emit(event.Created, r, "")
 	return got, nil
+}
+
+// answerGrace is what a create under way gets when its caller's time is over:
+// one that we cut off could reach the server after Cleanup has looked.
+const answerGrace = 5 * time.Second
+
+// outlasting returns a context that ends answerGrace after ctx.
+func outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(answerGrace, cancel) })
+	return out, func() { stop(); cancel() }
+}
+
+// mayHaveBeenDone reports whether the error leaves open what the server did:
+// it is neither a refusal of the server's nor a failure to reach it at all.
+func mayHaveBeenDone(err error) bool {
+	var status apierrors.APIStatus
+	var dial *net.OpError
+	switch {
+	case stderrors.As(err, &status):
+		return status.Status().Code >= http.StatusInternalServerError
+	case stderrors.As(err, &dial):
+		return dial.Op != "dial"
+	}
+	return true
 }
 
 // settle decides an AlreadyExists. client-go repeats a create that was answered

@@ -33,7 +33,7 @@ func (d *Deployer) GetSnapshot(ctx context.Context) (_ []byte, err error) {
 		}
 		return nil, err
 	}
-	if err := d.observe(cm); err != nil {
+	if err := d.observe(ctx, cm); err != nil {
 		return nil, err
 	}
 	data, err := document(cm)
@@ -45,25 +45,41 @@ func (d *Deployer) GetSnapshot(ctx context.Context) (_ []byte, err error) {
 }
 
 // observe records a staging ConfigMap that was read, so that Cleanup deletes
-// it by its UID. Only a Deployer that has created the Job may own it.
-func (d *Deployer) observe(cm *corev1.ConfigMap) error {
-	if !d.config.OwnsOutputConfigMap {
+// it by its UID, once it is proven to be this run's. A Deployer that deployed
+// nothing only reads.
+func (d *Deployer) observe(ctx context.Context, cm *corev1.ConfigMap) error {
+	if !d.config.OwnsOutputConfigMap || !d.deployed.Load() {
 		return nil
 	}
-	job := d.ledger.find(kindJob)
-	if job == nil {
-		return nil
+	ours, err := d.proven(ctx, cm)
+	if err != nil {
+		return err
 	}
-	uid, confirmed := d.ledger.identity(job)
-	if !confirmed {
-		return nil // the live Job is the proof then, and Cleanup looks at it
-	}
-	if !ownedOnlyBy(cm, uid) {
+	if !ours {
 		return errors.New(errors.Conflict, "ConfigMap %s/%s belongs to another Job", cm.Namespace, cm.Name).
 			WithAdvice("run ID %q was used twice: use a new one", d.config.RunID)
 	}
 	d.own(cm)
 	return nil
+}
+
+// proven reports whether the Job that this Deployer created wrote the
+// ConfigMap: its owner references name that Job or, where an older agent set
+// none, that Job is still the live one of its name, so that no other Job's
+// agent can have written what was read before.
+func (d *Deployer) proven(ctx context.Context, cm *corev1.ConfigMap) (bool, error) {
+	job := d.ledger.find(kindJob)
+	if job == nil {
+		return false, nil
+	}
+	uid, live := d.ledger.identity(job)
+	if !live || len(cm.OwnerReferences) == 0 {
+		var err error
+		if uid, live, err = d.liveJob(ctx, job); err != nil {
+			return false, err
+		}
+	}
+	return live && ownedOnlyBy(cm, uid), nil
 }
 
 // own puts the staging ConfigMap into the ledger, pinned to its UID.
@@ -93,14 +109,10 @@ func (d *Deployer) findStaging(ctx context.Context) error {
 	if !d.config.OwnsOutputConfigMap || d.ledger.find(kindConfigMap) != nil {
 		return nil
 	}
-	r := d.ledger.find(kindJob)
-	if r == nil {
+	if d.ledger.find(kindJob) == nil {
 		return nil // no Job, no agent
 	}
-	jobUID, err := d.liveJob(ctx, r)
-	if err != nil {
-		return err
-	}
+	// The ConfigMap first: the Job proves what was read before it.
 	ref := d.output()
 	cm, err := d.client.CoreV1().ConfigMaps(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {
@@ -112,7 +124,12 @@ func (d *Deployer) findStaging(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return apiError(err, "look for ConfigMap %s/%s", ref.Namespace, ref.Name)
-	case jobUID == "" || cm.UID == "" || !ownedOnlyBy(cm, jobUID):
+	}
+	ours, err := d.proven(ctx, cm)
+	if err != nil {
+		return err
+	}
+	if !ours || cm.UID == "" {
 		d.warn("ConfigMap %s/%s is left in place: it is not proven to be this run's", ref.Namespace, ref.Name)
 		return nil
 	}
@@ -120,28 +137,23 @@ func (d *Deployer) findStaging(ctx context.Context) error {
 	return nil
 }
 
-// liveJob returns the UID of the Job at the recorded name if this Deployer
-// created it, and "" otherwise. A create whose answer was lost is confirmed by
-// the Job's labels.
-func (d *Deployer) liveJob(ctx context.Context, r *record) (types.UID, error) {
+// liveJob returns the UID of the Job at the recorded name, and whether it is
+// the one that this Deployer created. A create whose answer was lost is
+// confirmed by the Job's labels.
+func (d *Deployer) liveJob(ctx context.Context, r *record) (types.UID, bool, error) {
 	live, err := r.get(ctx)
 	switch {
-	case apierrors.IsNotFound(err):
-		return "", nil
-	case apierrors.IsForbidden(err):
-		return "", nil // asking again will not help: nothing is proven
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // asking again will not help: nothing is proven
+		return "", false, nil
 	case err != nil:
-		return "", apiError(err, "read %s", r)
+		return "", false, apiError(err, "read %s", r)
 	}
 	uid, confirmed := d.ledger.identity(r)
-	switch {
-	case !confirmed && d.owns(live):
-		d.ledger.confirm(r, live.GetUID())
-		return live.GetUID(), nil
-	case confirmed && live.GetUID() == uid:
-		return uid, nil
+	if !confirmed && d.owns(live) {
+		uid, confirmed = live.GetUID(), true
+		d.ledger.confirm(r, uid)
 	}
-	return "", nil
+	return uid, confirmed && live.GetUID() == uid, nil
 }
 
 // document returns the snapshot's bytes from the key that the format names.
