@@ -32,7 +32,7 @@ func captureHost(t *testing.T) host.View {
 		"etc/os-release": "ID=example\nVERSION_ID=\"1\"\n",
 		"proc/version":   "Linux\n", "proc/cmdline": "quiet token=hunter2\n",
 		"proc/sys/kernel/osrelease": "6.8.0\n", "proc/sys/kernel/version": "#1\n", "proc/sys/kernel/arch": "x86_64\n", "proc/sys/kernel/hostname": "own-name\n",
-		dev + "class": "0x030200\n", dev + "vendor": "0x10de\n", dev + "device": "0x2330\n", dev + "driver": "-> ../drivers/vfio-pci",
+		dev + "class": "0x030200\n", dev + "vendor": "0x10de\n", dev + "device": "0x2330\n", dev + "driver": "-> ../drivers/vfio-pci", "sys/module/vfio_pci/taint": "",
 	})}
 }
 
@@ -151,7 +151,7 @@ func TestC28_RequireGPUIsContentWhereNobodyCouldAsk(t *testing.T) {
 	} {
 		err := requireGPU(&measurement.Snapshot{Measurements: []measurement.Measurement{{Type: measurement.TypeGPU, Subtypes: []measurement.Subtype{{
 			Name: gpu.SubtypeHardware,
-			Data: map[string]measurement.Reading{gpu.KeyCount: measurement.Int(8), gpu.KeyDriverState: measurement.Str(state)},
+			Data: map[string]measurement.Reading{gpu.KeyCount: measurement.Int(8), gpu.KeyState: measurement.Str(state)},
 		}}}}})
 		if !stderrors.Is(err, want) {
 			t.Errorf("%s: %v", state, err)

@@ -96,6 +96,16 @@ func (r *Root) LinkName(name string) (string, error) {
 	return path.Base(target), err
 }
 
+// Reason returns what went wrong in err without the operation and the path,
+// for where a key tells them.
+func Reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
 // within runs op on name. [os.Root] follows the links that it can, at little
 // cost; it refuses absolute ones and such as climb above the root, and only
 // then the path is resolved here. It guards that path all the same.

@@ -84,7 +84,7 @@ func release(root *host.Root, f *collector.Findings) {
 		f.Add(measurement.Subtype{Name: subtypeRelease, Data: data, Context: map[string]string{keySource: "/" + name}})
 		return
 	}
-	f.Unread(subtypeRelease, why(err))
+	f.Unread(subtypeRelease, host.Reason(err))
 }
 
 func kernel(root *host.Root, f *collector.Findings) {
@@ -98,7 +98,7 @@ func kernel(root *host.Root, f *collector.Findings) {
 			// Before Linux 6.1. This program runs on that kernel.
 			data[key] = measurement.Str(machine(runtime.GOARCH))
 		default:
-			f.Unread(subtypeKernel+"/"+key, why(err))
+			f.Unread(subtypeKernel+"/"+key, host.Reason(err))
 		}
 	}
 	f.Add(measurement.Subtype{Name: subtypeKernel, Data: data})
@@ -118,7 +118,7 @@ func machine(goarch string) string {
 func commandLine(root *host.Root, f *collector.Findings) {
 	text, err := root.ReadString("proc/cmdline")
 	if err != nil {
-		f.Unread(subtypeGrub, why(err))
+		f.Unread(subtypeGrub, host.Reason(err))
 		return
 	}
 	f.Add(grub(parseCommandLine(text)))
@@ -136,7 +136,7 @@ func modules(root *host.Root, f *collector.Findings) {
 		}
 	}
 	if err != nil {
-		f.Unread(subtypeKmod, why(err))
+		f.Unread(subtypeKmod, host.Reason(err))
 		return
 	}
 	names, bad := parseModules(text)
@@ -147,13 +147,4 @@ func modules(root *host.Root, f *collector.Findings) {
 		f.Unread(subtypeKmod+"/line "+strconv.Itoa(line), "not as in proc_modules(5)")
 	}
 	f.Add(s)
-}
-
-// why returns the reason in err without the path, which the key tells.
-func why(err error) string {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err.Error()
-	}
-	return err.Error()
 }
