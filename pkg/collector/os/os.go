@@ -1,5 +1,5 @@
 // Package os reads the operating system of a host: its release, kernel,
-// kernel command line, loaded modules and sysctls.
+// kernel command line, loaded modules, sysctls and the machine it runs on.
 //
 // The release is a file of the host's, the rest is the kernel's. From a
 // container that has files and namespaces of its own, only what is the host's
@@ -22,11 +22,12 @@ import (
 
 // The subtypes.
 const (
-	subtypeRelease = "release"
-	subtypeKernel  = "kernel"
-	subtypeGrub    = "grub"
-	subtypeKmod    = "kmod"
-	subtypeSysctl  = "sysctl"
+	subtypeRelease  = "release"
+	subtypeKernel   = "kernel"
+	subtypeGrub     = "grub"
+	subtypeKmod     = "kmod"
+	subtypeSysctl   = "sysctl"
+	subtypeHardware = "hardware"
 )
 
 // keySource is the context key that names the file or folder read.
@@ -56,12 +57,13 @@ func (c Collector) Collect(ctx context.Context) collector.Result {
 	if c.view.Files {
 		release(root, &f)
 	} else {
-		f.Unread(subtypeRelease, "only the container's files were seen, not the host's")
+		f.Skip(subtypeRelease, "only the container's files were seen, not the host's; run privileged to read it")
 		f.Because("only the container was seen: the host's release and the sysctls of its namespaces are left out; run privileged to read them")
 	}
 	kernel(root, &f)
 	commandLine(root, &f)
 	modules(root, &f)
+	hardware(root, &f)
 	sysctls(ctx, c.view, root, &f)
 	return f.Result(measurement.TypeOS)
 }

@@ -38,6 +38,9 @@ func sysctls(ctx context.Context, view host.View, root *host.Root, f *collector.
 	leftOut := "counters, triggers, random values, keys; interfaces without a device"
 	if own := ownNamespaces(view); own != "" {
 		leftOut += "; settings of the container's own namespaces: " + own
+		if !view.Files {
+			f.Unread(subtypeSysctl, "only the container's "+own+" namespaces were seen, not the host's; run privileged to read their settings")
+		}
 	}
 	f.Add(measurement.Subtype{Name: subtypeSysctl, Data: w.data, Context: map[string]string{
 		keySource: "/proc/sys", "left-out": leftOut,
