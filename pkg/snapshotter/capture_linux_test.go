@@ -30,7 +30,7 @@ func captureHost(t *testing.T) host.View {
 	const dev = "sys/bus/pci/devices/0000:01:00.0/"
 	return host.View{Files: true, Shared: host.Net | host.UTS, Root: hosttest.Tree(t, map[string]string{
 		"etc/os-release": "ID=example\nVERSION_ID=\"1\"\n",
-		"proc/version":   "Linux\n", "proc/cmdline": "quiet token=hunter2\n",
+		"proc/version":   "Linux\n", "proc/meminfo": "MemTotal: 1024 kB\n", "proc/cmdline": "quiet token=hunter2 \"a=--password hunter2\" inst.ks=http://u:hunter2@h/?sig=hunter2 -- --api-key hunter2\n",
 		"proc/sys/kernel/osrelease": "6.8.0\n", "proc/sys/kernel/version": "#1\n", "proc/sys/kernel/arch": "x86_64\n", "proc/sys/kernel/hostname": "own-name\n",
 		dev + "class": "0x030200\n", dev + "vendor": "0x10de\n", dev + "device": "0x2330\n", dev + "driver": "-> ../drivers/vfio-pci", "sys/module/vfio_pci/taint": "",
 	})}

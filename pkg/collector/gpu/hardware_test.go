@@ -113,6 +113,20 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+func TestGoldenHostsShowNoProcess(t *testing.T) {
+	goldens, err := filepath.Glob("testdata/hosts/*.golden.yaml")
+	if err != nil || len(goldens) == 0 {
+		t.Fatal(goldens, err)
+	}
+	for _, golden := range goldens {
+		for _, s := range []string{"hunter2", "/usr/bin/train", "4711"} {
+			if strings.Contains(string(read(t, golden)), s) {
+				t.Errorf("%s tells %s", golden, s)
+			}
+		}
+	}
+}
+
 // withoutPath takes the temporary root out of the path of nvidia-smi.
 func withoutPath(r collector.Result, root string) {
 	for _, m := range r.Measurements {

@@ -31,6 +31,7 @@ func report(t testing.TB, text []byte) collector.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	log.source = "/usr/bin/nvidia-smi"
 	var f collector.Findings
 	log.report(&f, true)
 	return f.Result(measurement.TypeGPU)
@@ -193,6 +194,21 @@ func TestGroupThatIsNotToldStandsForItsParts(t *testing.T) {
 	} {
 		if got := r.lookup(path); got != want {
 			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
+func TestEveryFieldIsInTheSchemaAndItsText(t *testing.T) {
+	schema, text := string(read(t, "../../../docs/schema/snapshot.json")), string(read(t, "../../../docs/schema.md"))
+	for group, fields := range map[string][]field{"": deviceFields[:], "gpu.": firstGPUFields[:], "mig.<n>.": migFields[:]} {
+		for _, f := range fields {
+			told := group + strings.TrimPrefix(f.key, group)
+			if !strings.Contains(text, "`"+told+"`") {
+				t.Errorf("docs/schema.md does not tell of %s", told)
+			}
+			if group != "mig.<n>." && !strings.Contains(schema, `"`+f.key+`": {`) || !strings.Contains(schema, f.key) {
+				t.Errorf("docs/schema/snapshot.json does not tell of %s", told)
+			}
 		}
 	}
 }
