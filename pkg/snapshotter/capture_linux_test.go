@@ -7,6 +7,7 @@ import (
 	stderrors "errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,30 @@ func TestC28_RequireGPUTellsNoGPUFromOneThatDoesNotAnswer(t *testing.T) {
 	_, err = Capture(t.Context(), o)
 	if !stderrors.Is(err, errors.Unavailable) || !strings.Contains(err.Error(), "could not be looked for") {
 		t.Error(err)
+	}
+}
+
+func TestC28_RequireGPUTellsWhichWayTheDriverDoesNotAnswer(t *testing.T) {
+	for script, want := range map[string]string{
+		"echo broken >&2; exit 255":       "ended with code 255 (another error or an internal driver error): broken",
+		"echo '<nvidia_smi_log><gpu><uu'": "told no valid XML",
+		"kill -TERM $$":                   "was ended by signal: terminated",
+	} {
+		o := captureOptions(t)
+		o.RequireGPU = true
+		const driver = "sys/bus/pci/devices/0000:01:00.0/driver"
+		if err := stderrors.Join(os.Remove(filepath.Join(o.Host.Root, driver)), os.Symlink("../drivers/nvidia", filepath.Join(o.Host.Root, driver))); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", hosttest.Tree(t, map[string]string{"nvidia-smi": "script #!/bin/sh\n" + script + "\n"}))
+		s, err := Capture(t.Context(), o)
+		if !stderrors.Is(err, errors.Unavailable) || !strings.Contains(err.Error(), "1, which do not answer: driver not answering: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", script, err)
+		}
+		hw, _ := s.Subtype(measurement.TypeGPU, gpu.SubtypeHardware)
+		if len(hw.Items) != 1 || hw.Items[0].Data[gpu.KeyState].String() != gpu.DriverNotAnswering {
+			t.Errorf("%s: %+v", script, hw)
+		}
 	}
 }
 

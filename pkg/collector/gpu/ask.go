@@ -41,9 +41,14 @@ func (c Collector) askInTime(ctx context.Context, root *host.Root) reply {
 	}
 }
 
+const notFound = "nvidia-smi not found: GPUs are known from the PCI bus alone"
+
 // ask runs the first nvidia-smi that can tell something.
 func (c Collector) ask(ctx context.Context, root *host.Root) reply {
-	r := reply{state: DriverNotAsked, reason: "nvidia-smi not found: GPUs are known from the PCI bus alone"}
+	r := reply{state: DriverNotAsked, reason: notFound}
+	if !c.view.Files {
+		r.reason += "; run privileged, or with --runtime-class nvidia, to ask their driver"
+	}
 	for _, p := range places(c.view, c.hint, c.path) {
 		if !p.exists(root) {
 			continue

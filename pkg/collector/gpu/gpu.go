@@ -123,7 +123,7 @@ func (c Collector) addHardware(root *host.Root, bus bus, state string, f *collec
 // yet said nothing of, as of one that fell off the bus. It reports whether the
 // reply is the host's: in a container it may be of the GPUs given to it alone.
 func (c Collector) compare(bus *bus, a reply, f *collector.Findings) (whole bool) {
-	whole = true
+	whole = c.view.Files || len(bus.gpus) > 0
 	for _, g := range bus.gpus {
 		state := a.state
 		switch {

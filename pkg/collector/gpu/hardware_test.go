@@ -140,6 +140,17 @@ func withoutPath(r collector.Result, root string) {
 
 func TestHostWithoutSysfsIsNoHostWithoutGPUs(t *testing.T) {
 	r := collect(t.Context(), t, map[string]string{"etc/hosts": ""}, "")
+	sees := func(view host.View) bool {
+		r := collectView(t.Context(), t, view, script(t, "cat $here/sample.xml"))
+		s := measurement.Snapshot{Measurements: r.Measurements}
+		smi, ok := s.Subtype(measurement.TypeGPU, SubtypeSMI)
+		_, counted := smi.Data[KeyCount]
+		return ok && counted
+	}
+	root := hosttest.Tree(t, map[string]string{"etc/hosts": ""})
+	if !sees(host.View{Root: root, Files: true}) || sees(host.View{Root: root}) {
+		t.Error("the count is the host's, or a container's")
+	}
 	if r.Status.State != measurement.StateFailed || !strings.Contains(r.Status.Reason+r.Status.Unread[1].Reason, "the PCI bus cannot be read") {
 		t.Errorf("%+v", r)
 	}
@@ -181,6 +192,16 @@ func TestWhatADeviceDoesNotTellIsUnread(t *testing.T) {
 	}
 	if n := hardwareOf(r).Data[KeyCount]; !n.Equal(measurement.Int(1)) {
 		t.Errorf("%v GPUs", n)
+	}
+}
+
+func TestC27_ContainerWithoutNvidiaSMITellsHowToAskTheDriver(t *testing.T) {
+	r := collectView(t.Context(), t, host.View{Root: hosttest.Tree(t, h100Host())}, "")
+	if want := notFound + "; run privileged, or with --runtime-class nvidia, to ask their driver"; r.Status.Reason != want {
+		t.Errorf("%q", r.Status.Reason)
+	}
+	if hw := hardwareOf(r); !hw.Data[KeyCount].Equal(measurement.Int(2)) || hw.Data[KeyState].String() != DriverNotAsked {
+		t.Errorf("%+v", hw)
 	}
 }
 
