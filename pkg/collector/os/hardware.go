@@ -17,12 +17,14 @@ type machineReader struct {
 	root *host.Root
 	data map[string]measurement.Reading
 	f    *collector.Findings
+	// pageSize is the kernel's, in bytes.
+	pageSize int
 }
 
 // hardware reports the machine: processors, memory, IOMMU, and whether it is a
 // virtual one. The NUMA nodes are the items.
-func hardware(root *host.Root, f *collector.Findings) {
-	m := machineReader{root: root, data: map[string]measurement.Reading{}, f: f}
+func hardware(root *host.Root, pageSize int, f *collector.Findings) {
+	m := machineReader{root: root, data: map[string]measurement.Reading{}, f: f, pageSize: pageSize}
 	cpu := m.cpuInfo()
 	m.processors(cpu)
 	m.memory()

@@ -24,7 +24,7 @@ func TestHardwareOfMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 		var f collector.Findings
-		hardware(root, &f)
+		hardware(root, 4096, &f)
 		_ = root.Close()
 		hosttest.Golden(t, strings.TrimSuffix(strings.TrimPrefix(archive, "testdata/"), "txtar")+"golden.yaml", f.Result(measurement.TypeOS))
 	}
@@ -47,8 +47,15 @@ func TestParseListIsTheKernels(t *testing.T) {
 }
 
 func TestParseMemInfoKeepsSizesInKiB(t *testing.T) {
-	got := parseMemInfo("MemTotal:  10 kB\nHugePages_Total:  8\nNode 3 MemFree: 5 kB\nBad: x kB\nOther: 5 MB\n: 3 kB\nNeg: -1 kB\n")
+	got := parseMemInfo("MemTotal:  10 kB\nHugePages_Total:  8\nMemFree:5 kB\nBad: x kB\nOther: 5 MB\nNeg: -1 kB\n")
 	if diff := cmp.Diff(map[string]uint64{"MemTotal": 10, "MemFree": 5}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParseZoneInfoAddsUpANodesZones(t *testing.T) {
+	got := parseZoneInfo("Node 0, zone DMA\n  present  5\n  managed 3\nNode 0, zone Normal\n  present 7\nNode 1, zone Movable\n present 0\nNode x, zone y\n present 9\n")
+	if diff := cmp.Diff(map[int]uint64{0: 12, 1: 0}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -72,9 +79,20 @@ func FuzzParseList(f *testing.F) {
 	})
 }
 
+func FuzzParseZoneInfo(f *testing.F) {
+	f.Add("Node 0, zone      DMA\n  pages free     3840\n        present  3998\nNode 1, zone   Normal\n        present  1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for node := range parseZoneInfo(text) {
+			if node < 0 || !strings.Contains(text, "Node ") {
+				t.Errorf("node %d", node)
+			}
+		}
+	})
+}
+
 func FuzzParseMemInfo(f *testing.F) {
 	f.Add("MemTotal:       24683664 kB\nHugePages_Total:       0\n")
-	f.Add("Node 0 MemTotal: 1 kB")
+	f.Add("MemTotal: -1 kB")
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, size := range parseMemInfo(text) {
 			if size == 0 && !strings.Contains(text, "0") {

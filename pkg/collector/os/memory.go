@@ -61,18 +61,17 @@ func chosen(text string) string {
 	return text
 }
 
-// parseMemInfo reads the sizes in KiB of proc_meminfo(5), and of a NUMA node's
-// meminfo, whose lines start with "Node 0".
+// parseMemInfo reads the sizes in KiB of proc_meminfo(5).
 func parseMemInfo(text string) map[string]uint64 {
 	sizes := map[string]uint64{}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(line, ":")
-		words, fields := strings.Fields(name), strings.Fields(value)
-		if len(words) == 0 || len(fields) != 2 || fields[1] != "kB" {
+		fields := strings.Fields(value)
+		if len(fields) != 2 || fields[1] != "kB" {
 			continue
 		}
 		if n, err := strconv.ParseUint(fields[0], 10, 64); err == nil {
-			sizes[words[len(words)-1]] = n
+			sizes[name] = n
 		}
 	}
 	return sizes

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	stdos "os"
 	"runtime"
 	"strconv"
 
@@ -63,7 +64,7 @@ func (c Collector) Collect(ctx context.Context) collector.Result {
 	kernel(root, &f)
 	commandLine(root, &f)
 	modules(root, &f)
-	hardware(root, &f)
+	hardware(root, stdos.Getpagesize(), &f)
 	sysctls(ctx, c.view, root, &f)
 	return f.Result(measurement.TypeOS)
 }
