@@ -129,6 +129,13 @@ func TestAnotherNvidiaSMIIsTriedWhereOneLacksItsLibrary(t *testing.T) {
 			t.Errorf("code %s: %+v", code, r.Status)
 		}
 	}
+	noLoader := hosttest.Tree(t, map[string]string{"nvidia-smi": "script #!/gone/ld.so\n"})
+	for _, path := range []string{script(t, "exit 9") + ":" + noLoader, noLoader + ":" + script(t, "exit 9")} {
+		r := collect(t.Context(), t, h100Host(), path)
+		if hardwareOf(r).Data[KeyState].String() != DriverNotAnswering || !strings.Contains(r.Status.Reason, "ended with code 9") {
+			t.Errorf("%s: %+v", path, r.Status)
+		}
+	}
 	ran := script(t, "cat $here/sample.xml")
 	r := collect(t.Context(), t, h100Host(), script(t, "exit 255")+":"+ran)
 	if _, err := os.Stat(filepath.Join(ran, "pid")); err == nil || hardwareOf(r).Data[KeyState].String() != DriverNotAnswering {

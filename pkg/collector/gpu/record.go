@@ -40,26 +40,20 @@ func decodeRecord(d *xml.Decoder, element string) (record, error) {
 		switch t := token.(type) {
 		case xml.StartElement:
 			chars.Reset()
-			switch t.Name.Local {
-			case partOf(element):
-				part, err := decodeRecord(d, t.Name.Local)
-				if err != nil {
-					return r, err
-				}
-				for _, a := range t.Attr {
-					part.text["@"+a.Name.Local] = a.Value
-				}
-				r.parts = append(r.parts, part)
-			case "supported_clocks", "processes", "accounted_processes":
-				// Thousands of lines; and what others run is not ours to tell.
-				if err := d.Skip(); err != nil {
-					return r, err
-				}
-			default:
+			if t.Name.Local != partOf(element) {
 				if path = append(path, t.Name.Local); len(path) > maxDepth {
 					return r, errors.New("elements are nested too deep")
 				}
+				continue
 			}
+			part, err := decodeRecord(d, t.Name.Local)
+			if err != nil {
+				return r, err
+			}
+			for _, a := range t.Attr {
+				part.text["@"+a.Name.Local] = a.Value
+			}
+			r.parts = append(r.parts, part)
 		case xml.CharData:
 			chars.Write(t)
 		case xml.EndElement:
