@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/NVIDIA/aicr/pkg/collector/host"
 	"github.com/NVIDIA/aicr/pkg/collector/host/hosttest"
@@ -286,6 +287,27 @@ func TestNvidiaSMIRunsInTheHostsAndTheDriverContainersRoot(t *testing.T) {
 		smi, _ := s.Subtype(measurement.TypeGPU, SubtypeSMI)
 		if smi.Context["source"] != source {
 			t.Errorf("%s: %+v, %+v", source, smi, r.Status)
+		}
+	}
+}
+
+// What is no XML, or is cut, is no answer: the GPUs are known from the bus.
+func TestSMIRealFilesThatAreNoXMLAreUnreadable(t *testing.T) {
+	for _, pattern := range []string{"nvidia-smi/*.invalid", "nvidia-smi/*.q.txt"} {
+		for _, f := range hosttest.Shared(t, pattern) {
+			r := collect(t.Context(), t, h100Host(), script(t, "cat "+f))
+			want := []measurement.SubtypeStatus{
+				{Name: SubtypeDevices, State: measurement.StateFailed}, {Name: SubtypeHardware, State: measurement.StateOK}, {Name: SubtypeSMI, State: measurement.StateFailed},
+			}
+			if diff := cmp.Diff(want, r.Status.Subtypes, cmpopts.IgnoreFields(measurement.SubtypeStatus{}, "Reason")); diff != "" {
+				t.Errorf("%s: %s", f, diff)
+			}
+			if !strings.Contains(r.Status.Reason, "driver not answering: ") || !strings.Contains(r.Status.Reason, "told no valid XML") {
+				t.Errorf("%s: %s", f, r.Status.Reason)
+			}
+			if state := hardwareOf(r).Items[0].Data[KeyState].String(); state != DriverNotAnswering {
+				t.Errorf("%s: %s", f, state)
+			}
 		}
 	}
 }
