@@ -23,7 +23,8 @@ func judge(printed string) (string, sense) {
 	case "", "n/a", "not supported", "requested functionality has been deprecated":
 		return "", isAbsent
 	case "err!", "error", "unknown", "unknown error", "not found", "function not found", "gpu is lost",
-		"gpu requires reset", "insufficient permissions", "no permission", "timeout":
+		"gpu requires reset", "insufficient permissions", "no permission", "timeout", "uninitialized", "invalid argument", "driver not loaded",
+		"corrupted inforom", "interrupt request issue", "in use by another client", "insufficient memory", "no data":
 		return bare, isUnreadable
 	}
 	if opened && closed {

@@ -85,6 +85,7 @@ func TestJudgeTellsAbsentFromUnreadable(t *testing.T) {
 		"Requested functionality has been deprecated": {"", isAbsent},
 		"ERR!": {"ERR!", isUnreadable}, "Unknown Error": {"Unknown Error", isUnreadable}, "[Unknown Error]": {"Unknown Error", isUnreadable},
 		"[GPU is lost]": {"GPU is lost", isUnreadable}, "GPU is lost": {"GPU is lost", isUnreadable}, "[Some later error]": {"Some later error", isUnreadable},
+		"Corrupted infoROM":          {"Corrupted infoROM", isUnreadable},
 		"[Insufficient Permissions]": {"Insufficient Permissions", isUnreadable},
 		"[open":                      {"[open", isValue},
 	} {
