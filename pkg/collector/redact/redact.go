@@ -45,17 +45,9 @@ func Value(name, value string) string {
 	case secretName.MatchString(name):
 		return Marker
 	}
+	value = commands(secretShape.ReplaceAllString(value, Marker))
 	value = urlUser.ReplaceAllString(value, "://"+Marker+"@")
 	value = plainUser.ReplaceAllString(value, Marker+"@")
-	value = secretShape.ReplaceAllString(value, Marker)
-	value = authHeader.ReplaceAllString(value, "$1$2"+Marker)
-	value = innerFlag.ReplaceAllStringFunc(value, func(s string) string {
-		m := innerFlag.FindStringSubmatch(s)
-		if !secretName.MatchString(m[2]) {
-			return s
-		}
-		return m[1] + m[2] + m[3] + Marker
-	})
 	return inner.ReplaceAllStringFunc(value, func(s string) string {
 		m := inner.FindStringSubmatch(s)
 		if !secretName.MatchString(m[2]) {
@@ -84,4 +76,16 @@ func Args(args []string) []string {
 		secretNext = flag && !assigns && secretName.MatchString(a)
 	}
 	return out
+}
+
+// commands redacts a command line that stands inside a value.
+func commands(line string) string {
+	line = authHeader.ReplaceAllString(line, "$1$2"+Marker)
+	return innerFlag.ReplaceAllStringFunc(line, func(s string) string {
+		m := innerFlag.FindStringSubmatch(s)
+		if !secretName.MatchString(m[2]) {
+			return s
+		}
+		return m[1] + m[2] + m[3] + Marker
+	})
 }
