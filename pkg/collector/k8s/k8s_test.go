@@ -138,6 +138,9 @@ func TestWithoutANodeNameOnlyTheServerIsRead(t *testing.T) {
 	r := k8s.New(s.client(), "").Collect(t.Context())
 	want := measurement.CollectorStatus{
 		State: measurement.StatePartial, Reason: "node: the node's name is not known",
+		Subtypes: []measurement.SubtypeStatus{
+			{Name: "node", State: measurement.StateFailed, Reason: "the node's name is not known"}, {Name: "server", State: measurement.StateOK},
+		},
 		Unread: []measurement.Unread{{Key: "node", Reason: "the node's name is not known"}},
 	}
 	if diff := cmp.Diff(want, r.Status); diff != "" {
