@@ -1,0 +1,115 @@
+// Package faults proves ownership fault by fault: a run is recorded against a
+// real API server and then replayed once for every request and every fault at
+// it.
+package faults
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/NVIDIA/aicr/internal/devcluster/devtest"
+)
+
+var (
+	all  = flag.Bool("all", false, "run every case and print the matrix")
+	seed = flag.Uint64("seed", 1, "choose the cases that run without -all")
+	each = flag.Int("each", 5, "how many cases of each fault run without -all")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Cases wait for pauses between tries rather than for the processor.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	os.Exit(devtest.Main(m, devtest.Options{NoControllers: true}))
+}
+
+// planned is a fault at a request of a scenario.
+type planned struct {
+	scenario scenario
+	request  request
+	fault    fault
+}
+
+func (p planned) String() string {
+	return strings.NewReplacer(" ", "_", "/", "-").Replace(p.scenario.name + "/" + p.fault.name + "/" + p.request.String())
+}
+
+func TestFaults(t *testing.T) {
+	config := devtest.OwnCluster(t).Config()
+	grantAccounts(t, config)
+	m := &matrix{}
+	plan := m.plan(t, config, func(f fault) bool { return !f.kills })
+	t.Run("case", func(t *testing.T) {
+		for _, p := range plan {
+			t.Run(p.String(), func(t *testing.T) {
+				t.Parallel()
+				m.add(p, p.replay(t, config, nil))
+			})
+		}
+	})
+	m.report(t, os.Stdout)
+}
+
+// plan records each scenario and lists its cases, or a seeded part of them.
+func (m *matrix) plan(t *testing.T, config *rest.Config, want func(fault) bool) []planned {
+	t.Helper()
+	byFault := map[string][]planned{}
+	for _, s := range scenarios() {
+		requests := s.recordClean(t, config)
+		m.requests += len(requests)
+		for _, f := range faults() {
+			for _, r := range requests {
+				if want(f) && s.strikes(r) && (f.at == nil || f.at(r)) {
+					byFault[f.name] = append(byFault[f.name], planned{s, r, f})
+				}
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(*seed, 0)) //nolint:gosec // chosen to be the same each time
+	var plan []planned
+	for _, f := range faults() {
+		cases := byFault[f.name]
+		if !*all {
+			random.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
+			cases = cases[:min(*each, len(cases))]
+		}
+		plan = append(plan, cases...)
+	}
+	return plan
+}
+
+// recordClean plays the scenario without a fault and gives its requests,
+// in an order that does not depend on which of those sent together came first.
+func (s scenario) recordClean(t *testing.T, config *rest.Config) []request {
+	t.Helper()
+	c := newRun(t, config, s)
+	c.play()
+	c.judge()
+	if c.violations > 0 || c.leftAndNamed > 0 {
+		t.Fatalf("%s fails without a fault", s.name)
+	}
+	requests := c.record().requests
+	slices.SortFunc(requests, func(a, b request) int { return strings.Compare(a.String(), b.String()) })
+	return requests
+}
+
+// replay plays the case and judges it.
+func (p planned) replay(t *testing.T, config *rest.Config, restart func()) *run {
+	t.Helper()
+	c := newRun(t, config, p.scenario)
+	c.target, c.fault, c.restart = p.request, &p.fault, restart
+	c.play()
+	c.judge()
+	if c.record().struck == nil {
+		t.Errorf("the request never came:\n%s", lines(c.record().requests))
+	}
+	return c
+}

@@ -1,0 +1,63 @@
+package faults
+
+import (
+	"github.com/NVIDIA/aicr/pkg/k8s/agent"
+)
+
+// scenario is a way to use a Deployer.
+type scenario struct {
+	name   string
+	change func(*agent.Config)
+	// absent says that the namespace is to be created.
+	absent bool
+	// identity says that the run's ServiceAccount stands and is used.
+	identity bool
+	// writes says when the agent writes its ConfigMap, and as what agent.
+	writes agentKind
+	// reads says that the caller waits and reads the snapshot. Otherwise it
+	// goes from Deploy to Cleanup, as one that is interrupted does.
+	reads bool
+	// keeps says that the ConfigMap is the caller's own.
+	keeps bool
+	// stands are the kinds of which Deploy makes one.
+	stands []string
+	// reviews says that access reviews are struck too. Their code is the same
+	// in all scenarios.
+	reviews bool
+}
+
+type agentKind int
+
+const (
+	// current writes as this version's agent does.
+	current agentKind = iota
+	// older sets no owner reference, as agents of other versions do.
+	older
+	// late is current, but writes only when the Job's delete arrives.
+	late
+)
+
+// existing is the ServiceAccount that a run uses as it is.
+const existing = "existing"
+
+func scenarios() []scenario {
+	jobOnly := []string{"jobs"}
+	all := []string{"jobs", "serviceaccounts", "roles", "rolebindings", "clusterroles", "clusterrolebindings"}
+	return []scenario{
+		{name: "own identity", reads: true, stands: all, reviews: true},
+		{name: "never read, an older agent", writes: older, stands: all},
+		{name: "interrupted, the agent writes late", writes: late, stands: all},
+		{
+			name: "existing ServiceAccount", reads: true, stands: jobOnly, reviews: true, identity: true,
+			change: func(c *agent.Config) { c.ServiceAccountName = existing },
+		},
+		{name: "absent namespace", absent: true, reads: true, stands: all},
+		{
+			name: "output of the caller's own", keeps: true, reads: true, stands: all,
+			change: func(c *agent.Config) { c.Output = "cm://" + c.Namespace + "/mine" },
+		},
+	}
+}
+
+// strikes reports whether faults at a request are part of the scenario.
+func (s scenario) strikes(r request) bool { return s.reviews || !r.reviews() }

@@ -1,0 +1,152 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/NVIDIA/aicr/pkg/k8s/client"
+	"github.com/NVIDIA/aicr/pkg/k8s/labels"
+)
+
+// wire stands between the Deployer's client and the API server. It writes
+// down every request and what the server made of it, whether or not the
+// client hears of that, and lets one fault happen at one request.
+type wire struct {
+	world  *world
+	next   http.RoundTripper
+	rename *strings.Replacer // real names to those of a request
+	before func(request)     // called before a request goes on; may be nil
+	// interrupt ends the context of the call that is going on, and restart
+	// kills the API server and has it started again.
+	interrupt func(error) error
+	restart   func()
+
+	mu         sync.Mutex
+	counts     map[request]int
+	requests   []request
+	made       map[types.UID]object // what the server created for this client
+	invocation string               // as the created objects carry it
+	target     request
+	fault      *fault
+	struck     *object // what the struck request was about; nil before
+	away       bool    // nothing reaches the server any more
+}
+
+// client gives the client of a run, as the CLI makes it, on a wire of its own.
+func newWire(t testing.TB, w *world) (*wire, kubernetes.Interface) {
+	t.Helper()
+	x := &wire{
+		world: w, counts: map[request]int{}, made: map[types.UID]object{},
+		rename: strings.NewReplacer(w.runID, "RUN", w.namespace, "NAMESPACE"),
+	}
+	config := rest.CopyConfig(w.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		x.next = next
+		return x
+	})
+	c, _, err := client.New(config, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, c
+}
+
+// RoundTrip implements http.RoundTripper.
+func (x *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	req, about, body, err := parse(r)
+	if err != nil {
+		return nil, err
+	}
+	req.name = x.rename.Replace(req.name)
+	x.mu.Lock()
+	x.counts[req]++
+	req.nth = x.counts[req]
+	x.requests = append(x.requests, req)
+	if m, ok := body.(v1.Object); ok && m.GetLabels()[labels.InvocationID] != "" {
+		x.invocation = m.GetLabels()[labels.InvocationID]
+	}
+	strikes := x.fault != nil && x.struck == nil && req == x.target
+	if strikes {
+		x.struck = &about
+	}
+	away := x.away
+	x.mu.Unlock()
+	if x.before != nil {
+		x.before(req)
+	}
+	switch {
+	case strikes:
+		return x.fault.strike(&blow{wire: x, request: r, about: about})
+	case away:
+		return nil, refused()
+	}
+	return x.forward(r)
+}
+
+// forward sends a request and learns what it made.
+func (x *wire) forward(r *http.Request) (*http.Response, error) {
+	resp, err := x.next.RoundTrip(r)
+	if err != nil || r.Method != http.MethodPost || resp.StatusCode != http.StatusCreated {
+		return resp, err
+	}
+	data, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(data))
+	obj, err := decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	if m, ok := obj.(v1.Object); ok && m.GetUID() != "" {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.made[m.GetUID()] = object{locate(r.URL.Path).resource, m.GetNamespace(), m.GetName()}
+	}
+	return resp, nil
+}
+
+// carryOut lets the server act on a request whatever becomes of the client,
+// and keeps the answer to itself.
+func (x *wire) carryOut(r *http.Request) {
+	resp, err := x.forward(r.Clone(context.WithoutCancel(r.Context())))
+	if err == nil {
+		resp.Body.Close()
+	}
+}
+
+// heal ends a fault that lasts.
+func (x *wire) heal() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.away = false
+}
+
+// record is what has gone over the wire so far.
+type record struct {
+	requests   []request
+	made       map[types.UID]object
+	invocation string
+	struck     *object
+}
+
+func (x *wire) record() record {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	made := make(map[types.UID]object, len(x.made))
+	for uid, o := range x.made {
+		made[uid] = o
+	}
+	return record{append([]request(nil), x.requests...), made, x.invocation, x.struck}
+}
