@@ -21,7 +21,7 @@ import (
 type fault struct {
 	name string
 	// at tells at which requests it makes sense; nil means at all.
-	at func(request) bool
+	at func(scenario, request) bool
 	// strike answers the request in place of the server.
 	strike func(*blow) (*http.Response, error)
 	// codes are those that a call may end with because of it. A call that
@@ -31,6 +31,9 @@ type fault struct {
 	interrupts bool
 	// lasts says that the server stays away until the case heals it.
 	lasts bool
+	// wide says that it hits all requests under way, so that an error may
+	// name another than the one struck.
+	wide bool
 	// kills says that the fault stops the API server, so that its cases need
 	// a cluster of their own.
 	kills bool
@@ -62,28 +65,28 @@ func faults() []fault {
 		{name: "503, retry, but done", codes: unavailable, strike: status(http.StatusServiceUnavailable, true)},
 		{name: "429, retry", codes: unavailable, strike: status(http.StatusTooManyRequests, false)},
 		{name: "504 but done", codes: []errors.Code{errors.Timeout}, strike: status(http.StatusGatewayTimeout, true)},
-		{name: "time over", codes: []errors.Code{errors.Timeout}, strike: func(b *blow) (*http.Response, error) {
+		{name: "time over", wide: true, codes: []errors.Code{errors.Timeout}, strike: func(b *blow) (*http.Response, error) {
 			b.wire.carryOut(b.request)
 			return nil, b.wire.interrupt(context.DeadlineExceeded)
 		}},
-		{name: "cancelled", interrupts: true, strike: func(b *blow) (*http.Response, error) {
+		{name: "cancelled", wide: true, interrupts: true, strike: func(b *blow) (*http.Response, error) {
 			return nil, b.wire.interrupt(context.Canceled)
 		}},
-		{name: "cancelled but done", interrupts: true, strike: func(b *blow) (*http.Response, error) {
+		{name: "cancelled but done", wide: true, interrupts: true, strike: func(b *blow) (*http.Response, error) {
 			b.wire.carryOut(b.request)
 			return nil, b.wire.interrupt(context.Canceled)
 		}},
-		{name: "server away from here on", codes: unavailable, lasts: true, strike: func(b *blow) (*http.Response, error) {
+		{name: "server away from here on", wide: true, codes: unavailable, lasts: true, strike: func(b *blow) (*http.Response, error) {
 			b.wire.leave()
 			return nil, refused()
 		}},
-		{name: "server away after it acted", codes: unavailable, lasts: true, strike: func(b *blow) (*http.Response, error) {
+		{name: "server away after it acted", wide: true, codes: unavailable, lasts: true, strike: func(b *blow) (*http.Response, error) {
 			b.wire.carryOut(b.request)
 			b.wire.leave()
 			return nil, reset()
 		}},
 		{name: "foreign object in the way", codes: conflict, at: canStandInTheWay, strike: func(b *blow) (*http.Response, error) {
-			b.wire.world.place(b.about, b.wire.otherInvocation())
+			b.take(b.wire.otherInvocation())
 			return b.wire.forward(b.request)
 		}},
 		{name: "replaced right after", codes: gone, at: canBeReplaced, strike: func(b *blow) (*http.Response, error) {
@@ -92,26 +95,26 @@ func faults() []fault {
 			b.replace(b.wire.exactLabels())
 			return resp, err
 		}},
-		{name: "lost, then replaced", codes: unavailable, at: request.creates, strike: func(b *blow) (*http.Response, error) {
+		{name: "lost, then replaced", codes: unavailable, at: isCreate, strike: func(b *blow) (*http.Response, error) {
 			b.wire.carryOut(b.request)
 			b.replace(b.wire.otherInvocation())
 			return nil, reset()
 		}},
-		{name: "lost, then replaced, no labels", codes: unavailable, at: request.creates, strike: func(b *blow) (*http.Response, error) {
+		{name: "lost, then replaced, no labels", codes: unavailable, at: isCreate, strike: func(b *blow) (*http.Response, error) {
 			b.wire.carryOut(b.request)
 			b.replace(nil)
 			return nil, reset()
 		}},
-		{name: "lost, then gone", codes: unavailable, at: request.creates, strike: func(b *blow) (*http.Response, error) {
+		{name: "lost, then gone", codes: unavailable, at: isCreate, strike: func(b *blow) (*http.Response, error) {
 			b.wire.carryOut(b.request)
 			b.wire.world.remove(context.Background(), b.about)
 			return nil, reset()
 		}},
-		{name: "refused, then taken", codes: unavailable, at: request.creates, strike: func(b *blow) (*http.Response, error) {
-			b.wire.world.place(b.about, b.wire.otherInvocation())
+		{name: "refused, then taken", codes: unavailable, at: isCreate, strike: func(b *blow) (*http.Response, error) {
+			b.take(b.wire.otherInvocation())
 			return nil, refused()
 		}},
-		{name: "server killed", codes: unavailable, kills: true, strike: func(b *blow) (*http.Response, error) {
+		{name: "server killed", wide: true, codes: unavailable, kills: true, strike: func(b *blow) (*http.Response, error) {
 			b.wire.carryOut(b.request)
 			b.wire.restart()
 			return nil, reset()
@@ -119,23 +122,37 @@ func faults() []fault {
 	}
 }
 
+func isCreate(_ scenario, r request) bool { return r.creates() }
+
 // canStandInTheWay: at what the run creates, and at the name of the staging
 // ConfigMap when the gate looks at it.
-func canStandInTheWay(r request) bool {
-	return r.creates() || r.verb == "get" && r.resource == "configmaps" && r.nth == 1 || r.verb == "create" && r.resource == "namespaces"
+func canStandInTheWay(s scenario, r request) bool {
+	return r.creates() || r.verb == "create" && r.resource == "namespaces" || gateLooks(s, r) && !s.absent
 }
 
 // canBeReplaced: what is about one object of a kind that a run creates.
-func canBeReplaced(r request) bool {
+func canBeReplaced(s scenario, r request) bool {
 	_, ok := kinds()[r.resource]
-	return ok && r.name != ""
+	return ok && r.name != "" && (!gateLooks(s, r) || !s.absent)
+}
+
+func gateLooks(s scenario, r request) bool {
+	return !s.keeps && r.verb == "get" && r.resource == "configmaps" && r.nth == 1
+}
+
+// take puts a foreign object at a name that is free.
+func (b *blow) take(with map[string]string) {
+	w := b.wire.world
+	w.place(b.about, with)
+	if b.about.resource == "jobs" && !w.stands(w.staging()) {
+		w.place(w.staging(), nil) // what that Job's agent, an older one, has written
+	}
 }
 
 // replace puts a foreign object in the place of what stands there.
 func (b *blow) replace(with map[string]string) {
-	w := b.wire.world
-	w.remove(context.Background(), b.about)
-	w.place(b.about, with)
+	b.wire.world.remove(context.Background(), b.about)
+	b.take(with)
 }
 
 // exactLabels are those that the Deployer puts on its objects.

@@ -67,7 +67,7 @@ func (m *matrix) plan(t *testing.T, config *rest.Config, want func(fault) bool) 
 		m.requests += len(requests)
 		for _, f := range faults() {
 			for _, r := range requests {
-				if want(f) && s.strikes(r) && (f.at == nil || f.at(r)) {
+				if want(f) && s.strikes(r) && (f.at == nil || f.at(s, r)) {
 					byFault[f.name] = append(byFault[f.name], planned{s, r, f})
 				}
 			}

@@ -140,30 +140,50 @@ func (c *run) judgeNamespace(ctx context.Context) {
 // and it names what the fault struck.
 func (c *run) judgeCall(call call) {
 	c.t.Helper()
-	if call.err == nil {
-		return
-	}
-	if c.fault == nil {
+	code := errors.CodeOf(call.err)
+	switch {
+	case call.err == nil:
+	case c.scenario.loses != "" && call.name == "Deploy" && code == errors.Unavailable:
+	case c.fault == nil:
 		c.violation("c", "%v without a fault", call)
-		return
+	case !c.allows(call):
+		c.violation("c", "%s ended with %s, want one of %v: %v", call.name, code, c.fault.codes, call.err)
+	case call.struck && !c.names(call.err):
+		c.violation("c", "%s does not name what failed: %v", call.name, call.err)
 	}
+}
+
+// allows reports whether the fault explains the code.
+func (c *run) allows(call call) bool {
 	code := errors.CodeOf(call.err)
 	switch {
 	case c.fault.interrupts && stderrors.Is(call.err, context.Canceled):
-	case slices.Contains(c.fault.codes, code):
+		return true
+	case c.scenario.stubborn && call.name != "Deploy" && c.calls[0].err != nil:
+		return true // after Deploy failed
 	case c.fault.lasts && call.name == "WaitForCompletion" && code == errors.Timeout:
-	default:
-		c.violation("c", "%s ended with %s, want one of %v: %v", call.name, code, c.fault.codes, call.err)
+		return true
 	}
-	if !call.struck || call.err == context.Canceled { //nolint:errorlint // the bare end of the caller's context tells all there is
-		return
+	return slices.Contains(c.fault.codes, code)
+}
+
+// names reports whether the error names the object, or of an access review
+// the resource, that the fault struck.
+func (c *run) names(err error) bool {
+	if err == context.Canceled { //nolint:errorlint // bare, it is the caller's own doing and all there is to tell
+		return true
 	}
-	about := c.record().struck
-	name := about.name
-	if name == "" { // an access review
-		name = c.target.asks[strings.LastIndex(c.target.asks, " ")+1:]
+	text := err.Error()
+	if !c.fault.wide {
+		return strings.Contains(text, subject(c.target, c.record().struck.name))
 	}
-	if !strings.Contains(call.err.Error(), name) {
-		c.violation("c", "%s does not name %q: %v", call.name, name, call.err)
+	back := strings.NewReplacer("RUN", c.runID, "NAMESPACE", c.namespace)
+	return strings.Contains(text, c.namespace) || slices.ContainsFunc(c.record().requests, func(r request) bool { return strings.Contains(text, subject(r, back.Replace(r.name))) })
+}
+
+func subject(r request, name string) string {
+	if name == "" {
+		return r.asks[strings.LastIndex(r.asks, " ")+1:]
 	}
+	return name
 }

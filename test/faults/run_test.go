@@ -69,6 +69,7 @@ func newRun(t testing.TB, config *rest.Config, s scenario) *run {
 		c.ref.Name = "mine"
 	}
 	c.deployer = agent.NewDeployer(client, cfg)
+	x.loses = s.loses
 	x.interrupt = func(err error) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -108,7 +109,8 @@ func (c *run) fresh() {
 }
 
 // play goes through the scenario as a caller does who gives up at the first
-// error and cleans up: once while the fault may last, and once after it.
+// error, unless stubborn, and cleans up: once while the fault may last, and
+// once after it.
 func (c *run) play() {
 	c.t.Helper()
 	deployed := c.call("Deploy", c.deployer.Deploy) == nil
@@ -118,7 +120,7 @@ func (c *run) play() {
 	if c.scenario.writes != late {
 		c.agent()
 	}
-	if deployed && c.scenario.reads {
+	if c.scenario.reads && (deployed || c.scenario.stubborn) {
 		c.complete()
 		c.read()
 	}
@@ -140,7 +142,7 @@ func (c *run) read() {
 		limit = time.Second // a wait outlasts it, or its own limit
 	}
 	err := c.call("WaitForCompletion", func(ctx context.Context) error { return c.deployer.WaitForCompletion(ctx, limit) })
-	if err != nil {
+	if err != nil && !c.scenario.stubborn {
 		return
 	}
 	_ = c.call("GetSnapshot", func(ctx context.Context) error {
@@ -191,14 +193,19 @@ func (c *run) agent() {
 		c.t.Errorf("play the agent: %v", err)
 		return
 	}
+	written := c.at("configmaps", c.ref.Name)
+	if !c.scenario.keeps {
+		// Also where somebody else put one there after the gate had looked: it
+		// is the live Job that proves whose it is (C23).
+		c.give(written)
+		return
+	}
 	live, err := c.admin.CoreV1().ConfigMaps(c.namespace).Get(ctx, c.ref.Name, metav1.GetOptions{})
 	if err != nil {
 		c.t.Errorf("play the agent: %v", err)
 		return
 	}
-	if c.scenario.keeps {
-		c.spare(c.at("configmaps", c.ref.Name), live)
-	}
+	c.spare(written, live)
 }
 
 // complete plays the Job controller of a pod that ended well.

@@ -21,6 +21,10 @@ type scenario struct {
 	keeps bool
 	// stands are the kinds of which Deploy makes one.
 	stands []string
+	// stubborn says that the caller goes on after errors.
+	stubborn bool
+	// loses is the kind whose create stays without an answer, beside the fault.
+	loses string
 	// reviews says that access reviews are struck too. Their code is the same
 	// in all scenarios.
 	reviews bool
@@ -43,7 +47,7 @@ const existing = "existing"
 func scenarios() []scenario {
 	jobOnly := []string{"jobs"}
 	all := []string{"jobs", "serviceaccounts", "roles", "rolebindings", "clusterroles", "clusterrolebindings"}
-	return []scenario{
+	out := []scenario{
 		{name: "own identity", reads: true, stands: all, reviews: true},
 		{name: "never read, an older agent", writes: older, stands: all},
 		{name: "interrupted, the agent writes late", writes: late, stands: all},
@@ -51,13 +55,28 @@ func scenarios() []scenario {
 			name: "existing ServiceAccount", reads: true, stands: jobOnly, reviews: true, identity: true,
 			change: func(c *agent.Config) { c.ServiceAccountName = existing },
 		},
+		{name: "stubborn caller", reads: true, stands: all, stubborn: true},
 		{name: "absent namespace", absent: true, reads: true, stands: all},
 		{
 			name: "output of the caller's own", keeps: true, reads: true, stands: all,
 			change: func(c *agent.Config) { c.Output = "cm://" + c.Namespace + "/mine" },
 		},
 	}
+	for _, kind := range all {
+		out = append(out, scenario{name: "answer lost to the create in " + kind, stands: all, loses: kind})
+	}
+	return out
 }
 
-// strikes reports whether faults at a request are part of the scenario.
-func (s scenario) strikes(r request) bool { return s.reviews || !r.reviews() }
+// strikes reports whether faults at a request are part of the scenario: where
+// it adds nothing to another scenario they are not.
+func (s scenario) strikes(r request) bool {
+	switch {
+	case s.stubborn:
+		return r.creates()
+	case s.loses != "":
+		unread := s.loses == "jobs" && r.resource == "configmaps" && r.nth > 1
+		return unread || r.resource == s.loses && !r.creates()
+	}
+	return s.reviews || !r.reviews()
+}

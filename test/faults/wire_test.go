@@ -40,6 +40,7 @@ type wire struct {
 	fault      *fault
 	struck     *object // what the struck request was about; nil before
 	away       bool    // nothing reaches the server any more
+	loses      string  // the kind whose create stays without an answer
 }
 
 // client gives the client of a run, as the CLI makes it, on a wire of its own.
@@ -79,7 +80,7 @@ func (x *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strikes {
 		x.struck = &about
 	}
-	away := x.away
+	away, lose := x.away, req.creates() && req.resource == x.loses
 	x.mu.Unlock()
 	if x.before != nil {
 		x.before(req)
@@ -89,6 +90,9 @@ func (x *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return x.fault.strike(&blow{wire: x, request: r, about: about})
 	case away:
 		return nil, refused()
+	case lose:
+		x.carryOut(r)
+		return nil, reset()
 	}
 	return x.forward(r)
 }

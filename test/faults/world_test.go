@@ -144,6 +144,13 @@ func (w *world) spare(o object, live metav1.Object) {
 	w.foreign[o.key()] = inventory.Object{UID: live.GetUID(), ResourceVersion: live.GetResourceVersion()}
 }
 
+// give makes an object that was foreign the run's.
+func (w *world) give(o object) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.foreign, o.key())
+}
+
 func (o object) key() inventory.Key {
 	return inventory.Key{Resource: o.resource, Namespace: o.namespace, Name: o.name}
 }
@@ -178,6 +185,16 @@ func (w *world) create(ctx context.Context, resource string, meta metav1.ObjectM
 		return w.admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, o)
 	}
 	return nil, fmt.Errorf("no way to make one of %s", resource)
+}
+
+// stands reports whether there is an object of that name, whosever it is.
+func (w *world) stands(o object) bool {
+	w.t.Helper()
+	_, err := w.meta.Resource(kinds()[o.resource]).Namespace(o.namespace).Get(context.Background(), o.name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.t.Errorf("look for %v: %v", o, err)
+	}
+	return err == nil
 }
 
 // remove takes an object away, whosever it is.
