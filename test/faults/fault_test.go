@@ -114,12 +114,18 @@ func faults() []fault {
 			b.take(b.wire.otherInvocation())
 			return nil, refused()
 		}},
-		{name: "server killed", wide: true, codes: unavailable, kills: true, strike: func(b *blow) (*http.Response, error) {
+		{name: "server killed", wide: true, codes: unavailable, kills: true, at: isWorthARestart, strike: func(b *blow) (*http.Response, error) {
 			b.wire.carryOut(b.request)
 			b.wire.restart()
 			return nil, reset()
 		}},
 	}
+}
+
+// isWorthARestart: a restart takes seconds, so it happens in the plainest
+// scenario, and at what is stored or waited for.
+func isWorthARestart(s scenario, r request) bool {
+	return s.name == ownIdentity && !r.reviews()
 }
 
 func isCreate(_ scenario, r request) bool { return r.creates() }

@@ -4,6 +4,7 @@
 package faults
 
 import (
+	stderrors "errors"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/NVIDIA/aicr/internal/devcluster"
 	"github.com/NVIDIA/aicr/internal/devcluster/devtest"
 )
 
@@ -46,9 +48,16 @@ func TestFaults(t *testing.T) {
 	config := devtest.OwnCluster(t).Config()
 	grantAccounts(t, config)
 	m := &matrix{}
-	plan := m.plan(t, config, func(f fault) bool { return !f.kills })
+	plan := m.plan(t, config)
 	t.Run("case", func(t *testing.T) {
+		t.Run("restart", func(t *testing.T) {
+			t.Parallel()
+			m.restarts(t, plan)
+		})
 		for _, p := range plan {
+			if p.fault.kills {
+				continue
+			}
 			t.Run(p.String(), func(t *testing.T) {
 				t.Parallel()
 				m.add(p, p.replay(t, config, nil))
@@ -58,8 +67,35 @@ func TestFaults(t *testing.T) {
 	m.report(t, os.Stdout)
 }
 
+// restarts plays the cases that kill the API server, one after another on a
+// cluster of their own.
+func (m *matrix) restarts(t *testing.T, plan []planned) {
+	t.Helper()
+	cluster, err := devcluster.Start(t.Context(), devcluster.Options{NoControllers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, p := range plan {
+		if !p.fault.kills {
+			continue
+		}
+		t.Run(p.String(), func(t *testing.T) {
+			m.add(p, p.replay(t, cluster.Config(), func() {
+				if err := stderrors.Join(cluster.KillAPIServer(), cluster.StartAPIServer(t.Context())); err != nil {
+					t.Error(err)
+				}
+			}))
+		})
+	}
+}
+
 // plan records each scenario and lists its cases, or a seeded part of them.
-func (m *matrix) plan(t *testing.T, config *rest.Config, want func(fault) bool) []planned {
+func (m *matrix) plan(t *testing.T, config *rest.Config) []planned {
 	t.Helper()
 	byFault := map[string][]planned{}
 	for _, s := range scenarios() {
@@ -67,7 +103,7 @@ func (m *matrix) plan(t *testing.T, config *rest.Config, want func(fault) bool) 
 		m.requests += len(requests)
 		for _, f := range faults() {
 			for _, r := range requests {
-				if want(f) && s.strikes(r) && (f.at == nil || f.at(s, r)) {
+				if s.strikes(r) && (f.at == nil || f.at(s, r)) {
 					byFault[f.name] = append(byFault[f.name], planned{s, r, f})
 				}
 			}
@@ -79,7 +115,11 @@ func (m *matrix) plan(t *testing.T, config *rest.Config, want func(fault) bool) 
 		cases := byFault[f.name]
 		if !*all {
 			random.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
-			cases = cases[:min(*each, len(cases))]
+			n := *each
+			if f.kills {
+				n = 1 // a restart takes seconds
+			}
+			cases = cases[:min(n, len(cases))]
 		}
 		plan = append(plan, cases...)
 	}

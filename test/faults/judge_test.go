@@ -115,7 +115,9 @@ func (c *run) judgeWarnings(before inventory.Inventory) {
 		for key := range before {
 			named = named || strings.Contains(text, key.Name)
 		}
-		if !named {
+		if named {
+			c.leftAndNamed++
+		} else {
 			c.violation("c", "said to be left, and not there: %s", text)
 		}
 	}

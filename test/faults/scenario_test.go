@@ -41,6 +41,9 @@ const (
 	late
 )
 
+// ownIdentity is the plainest scenario.
+const ownIdentity = "own identity"
+
 // existing is the ServiceAccount that a run uses as it is.
 const existing = "existing"
 
@@ -48,7 +51,7 @@ func scenarios() []scenario {
 	jobOnly := []string{"jobs"}
 	all := []string{"jobs", "serviceaccounts", "roles", "rolebindings", "clusterroles", "clusterrolebindings"}
 	out := []scenario{
-		{name: "own identity", reads: true, stands: all, reviews: true},
+		{name: ownIdentity, reads: true, stands: all, reviews: true},
 		{name: "never read, an older agent", writes: older, stands: all},
 		{name: "interrupted, the agent writes late", writes: late, stands: all},
 		{
