@@ -6,6 +6,7 @@ package faults
 import (
 	stderrors "errors"
 	"flag"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/NVIDIA/aicr/internal/devcluster"
 	"github.com/NVIDIA/aicr/internal/devcluster/devtest"
@@ -30,6 +32,9 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
+	// client-go logs the connections that are lost here on purpose.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	os.Exit(devtest.Main(m, devtest.Options{NoControllers: true}))
 }
 

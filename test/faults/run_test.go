@@ -155,7 +155,7 @@ func (c *run) read() {
 }
 
 // document is what this run's agent writes.
-func (c *run) document() string { return "kind: Snapshot # " + c.runID + "\n" }
+func (c *run) document() string { return documentOf(c.runID) }
 
 // job returns the run's Job where it stands.
 func (c *run) job() *batchv1.Job {
