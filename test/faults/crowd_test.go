@@ -125,6 +125,14 @@ func playAgents(ctx context.Context, t *testing.T, w *world) (stop func()) {
 }
 
 func playAgent(ctx context.Context, admin kubernetes.Interface, job *batchv1.Job) error {
+	if err := writeStaging(ctx, admin, job); err != nil {
+		return err
+	}
+	return completeJob(ctx, admin.BatchV1().Jobs(job.Namespace), job)
+}
+
+// writeStaging plays the agent of a Job: it writes its ConfigMap.
+func writeStaging(ctx context.Context, admin kubernetes.Interface, job *batchv1.Job) error {
 	id := job.Labels[labels.RunID]
 	dest := serializer.NewConfigMap(serializer.ConfigMapOptions{
 		Client: admin, Ref: configmap.Ref{Namespace: job.Namespace, Name: agent.StagingConfigMapName(id)},
@@ -134,7 +142,7 @@ func playAgent(ctx context.Context, admin kubernetes.Interface, job *batchv1.Job
 	if err != nil {
 		return fmt.Errorf("play the agent of %s: %w", job.Name, err)
 	}
-	return completeJob(ctx, admin.BatchV1().Jobs(job.Namespace), job)
+	return nil
 }
 
 // refusals notes answers that turn a request away for now.

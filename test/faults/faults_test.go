@@ -6,7 +6,7 @@ package faults
 import (
 	stderrors "errors"
 	"flag"
-	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -33,8 +33,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	// client-go logs the connections that are lost here on purpose.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	os.Exit(devtest.Main(m, devtest.Options{NoControllers: true}))
 }
 

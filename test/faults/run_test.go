@@ -52,7 +52,7 @@ type call struct {
 func newRun(t testing.TB, config *rest.Config, s scenario) *run {
 	t.Helper()
 	w := newWorld(t, config, s.absent)
-	x, client := newWire(t, w)
+	x := newWire(w)
 	c := &run{world: w, wire: x, scenario: s, said: &messages{}, ctx: newCaller()}
 	cfg := agent.Config{
 		Namespace: w.namespace, RunID: w.runID, Image: "example.com/aicr:test",
@@ -68,7 +68,7 @@ func newRun(t testing.TB, config *rest.Config, s scenario) *run {
 	if s.keeps {
 		c.ref.Name = "mine"
 	}
-	c.deployer = agent.NewDeployer(client, cfg)
+	c.deployer = agent.NewDeployer(x.client(), cfg)
 	x.loses = s.loses
 	x.interrupt = func(err error) error {
 		c.mu.Lock()

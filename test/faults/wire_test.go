@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,23 +42,24 @@ type wire struct {
 	loses      string  // the kind whose create stays without an answer
 }
 
-// client gives the client of a run, as the CLI makes it, on a wire of its own.
-func newWire(t testing.TB, w *world) (*wire, kubernetes.Interface) {
-	t.Helper()
-	x := &wire{
+func newWire(w *world) *wire {
+	return &wire{
 		world: w, counts: map[request]int{}, made: map[types.UID]object{},
 		rename: strings.NewReplacer(w.runID, "RUN", w.namespace, "NAMESPACE"),
 	}
-	config := rest.CopyConfig(w.config)
+}
+
+// client gives the client of a run, as the CLI makes it, on this wire.
+func (x *wire) client() kubernetes.Interface {
+	x.world.t.Helper()
+	config := rest.CopyConfig(x.world.config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		x.next = next
 		return x
 	})
 	c, _, err := client.New(config, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x, c
+	x.world.must(err)
+	return c
 }
 
 // RoundTrip implements http.RoundTripper.
