@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"syscall"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -65,16 +66,24 @@ func faults() []fault {
 		{name: "503, retry, but done", codes: unavailable, strike: status(http.StatusServiceUnavailable, true)},
 		{name: "429, retry", codes: unavailable, strike: status(http.StatusTooManyRequests, false)},
 		{name: "504 but done", codes: []errors.Code{errors.Timeout}, strike: status(http.StatusGatewayTimeout, true)},
+		{name: "no answer, done late", codes: unavailable, at: isCreate, strike: func(b *blow) (*http.Response, error) {
+			b.wire.postpone(b.request)
+			return nil, reset()
+		}},
 		{name: "time over", wide: true, codes: []errors.Code{errors.Timeout}, strike: func(b *blow) (*http.Response, error) {
-			b.wire.carryOut(b.request)
-			return nil, b.wire.interrupt(context.DeadlineExceeded)
+			return b.interrupted(context.DeadlineExceeded, b.wire.carryOut)
+		}},
+		{name: "time over, done late", wide: true, codes: []errors.Code{errors.Timeout}, at: isCreate, strike: func(b *blow) (*http.Response, error) {
+			return b.interrupted(context.DeadlineExceeded, b.wire.postpone)
 		}},
 		{name: "cancelled", wide: true, interrupts: true, strike: func(b *blow) (*http.Response, error) {
-			return nil, b.wire.interrupt(context.Canceled)
+			return b.interrupted(context.Canceled, func(*http.Request) {})
 		}},
 		{name: "cancelled but done", wide: true, interrupts: true, strike: func(b *blow) (*http.Response, error) {
-			b.wire.carryOut(b.request)
-			return nil, b.wire.interrupt(context.Canceled)
+			return b.interrupted(context.Canceled, b.wire.carryOut)
+		}},
+		{name: "cancelled, done late", wide: true, interrupts: true, at: isCreate, strike: func(b *blow) (*http.Response, error) {
+			return b.interrupted(context.Canceled, b.wire.postpone)
 		}},
 		{name: "server away from here on", wide: true, codes: unavailable, lasts: true, strike: func(b *blow) (*http.Response, error) {
 			b.wire.leave()
@@ -174,6 +183,22 @@ func (x *wire) exactLabels() map[string]string {
 func (x *wire) otherInvocation() map[string]string {
 	return labels.ForRun(x.world.runID, "another-invocation")
 }
+
+// interrupted ends the caller's context. A request that does not end with it
+// goes its way; of one that does, aborted says what becomes on the way.
+func (b *blow) interrupted(cause error, aborted func(*http.Request)) (*http.Response, error) {
+	b.wire.interrupt(cause)
+	select {
+	case <-b.request.Context().Done():
+		aborted(b.request)
+		return nil, b.request.Context().Err()
+	case <-time.After(aMoment):
+		return b.wire.forward(b.request)
+	}
+}
+
+// aMoment is what the end of a context takes to reach the contexts made from it.
+const aMoment = 100 * time.Millisecond
 
 // leave makes the server unreachable until heal.
 func (x *wire) leave() {

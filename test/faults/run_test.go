@@ -70,10 +70,10 @@ func newRun(t testing.TB, config *rest.Config, s scenario) *run {
 	}
 	c.deployer = agent.NewDeployer(x.client(), cfg)
 	x.loses = s.loses
-	x.interrupt = func(err error) error {
+	x.interrupt = func(err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.ctx.end(err)
+		c.ctx.end(err)
 	}
 	if s.writes == late {
 		x.before = func(r request) {
@@ -128,6 +128,7 @@ func (c *run) play() {
 		return c.deployer.Cleanup(ctx, agent.CleanupOptions{Enabled: true})
 	}
 	_ = c.call("Cleanup", clean) // with a context that may be over
+	c.arrive()
 	c.heal()
 	c.fresh()
 	if err := c.call("Cleanup, healed", clean); err != nil {
@@ -281,12 +282,11 @@ func (c *caller) Err() error {
 	}
 }
 
-func (c *caller) end(err error) error {
+func (c *caller) end(err error) {
 	c.once.Do(func() {
 		c.err = err
 		close(c.done)
 	})
-	return err
 }
 
 func (o object) String() string {

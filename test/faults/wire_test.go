@@ -27,7 +27,7 @@ type wire struct {
 	before func(request)     // called before a request goes on; may be nil
 	// interrupt ends the context of the call that is going on, and restart
 	// kills the API server and has it started again.
-	interrupt func(error) error
+	interrupt func(error)
 	restart   func()
 
 	mu         sync.Mutex
@@ -37,9 +37,10 @@ type wire struct {
 	invocation string               // as the created objects carry it
 	target     request
 	fault      *fault
-	struck     *object // what the struck request was about; nil before
-	away       bool    // nothing reaches the server any more
-	loses      string  // the kind whose create stays without an answer
+	struck     *object       // what the struck request was about; nil before
+	away       bool          // nothing reaches the server any more
+	loses      string        // the kind whose create stays without an answer
+	late       *http.Request // arrives once Cleanup has looked
 }
 
 func newWire(w *world) *wire {
@@ -80,6 +81,7 @@ func (x *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strikes {
 		x.struck = &about
 	}
+	looks := req.verb == "get" && x.late != nil && about == *x.struck
 	away, lose := x.away, req.creates() && req.resource == x.loses
 	x.mu.Unlock()
 	if x.before != nil {
@@ -94,7 +96,11 @@ func (x *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		x.carryOut(r)
 		return nil, reset()
 	}
-	return x.forward(r)
+	resp, err := x.forward(r)
+	if looks {
+		x.arrive()
+	}
+	return resp, err
 }
 
 // forward sends a request and learns what it made.
@@ -127,6 +133,25 @@ func (x *wire) carryOut(r *http.Request) {
 	resp, err := x.forward(r.Clone(context.WithoutCancel(r.Context())))
 	if err == nil {
 		resp.Body.Close()
+	}
+}
+
+// postpone keeps a request on its way until the client has looked whether its
+// object is there.
+func (x *wire) postpone(r *http.Request) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.late = r
+}
+
+// arrive lets a late request arrive.
+func (x *wire) arrive() {
+	x.mu.Lock()
+	r := x.late
+	x.late = nil
+	x.mu.Unlock()
+	if r != nil {
+		x.carryOut(r)
 	}
 }
 
