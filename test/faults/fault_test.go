@@ -60,12 +60,24 @@ func faults() []fault {
 		{name: "no answer in time", codes: unavailable, strike: func(*blow) (*http.Response, error) {
 			return nil, &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
 		}},
-		{name: "500", codes: internal, strike: status(http.StatusInternalServerError, false)},
-		{name: "500 but done", codes: internal, strike: status(http.StatusInternalServerError, true)},
-		{name: "503, retry", codes: unavailable, strike: status(http.StatusServiceUnavailable, false)},
-		{name: "503, retry, but done", codes: unavailable, strike: status(http.StatusServiceUnavailable, true)},
-		{name: "429, retry", codes: unavailable, strike: status(http.StatusTooManyRequests, false)},
-		{name: "504 but done", codes: []errors.Code{errors.Timeout}, strike: status(http.StatusGatewayTimeout, true)},
+		{name: "500", codes: internal, strike: func(b *blow) (*http.Response, error) {
+			return b.answer(http.StatusInternalServerError, false)
+		}},
+		{name: "500 but done", codes: internal, strike: func(b *blow) (*http.Response, error) {
+			return b.answer(http.StatusInternalServerError, true)
+		}},
+		{name: "503, retry", codes: unavailable, strike: func(b *blow) (*http.Response, error) {
+			return b.answer(http.StatusServiceUnavailable, false)
+		}},
+		{name: "503, retry, but done", codes: unavailable, strike: func(b *blow) (*http.Response, error) {
+			return b.answer(http.StatusServiceUnavailable, true)
+		}},
+		{name: "429, retry", codes: unavailable, strike: func(b *blow) (*http.Response, error) {
+			return b.answer(http.StatusTooManyRequests, false)
+		}},
+		{name: "504 but done", codes: []errors.Code{errors.Timeout}, strike: func(b *blow) (*http.Response, error) {
+			return b.answer(http.StatusGatewayTimeout, true)
+		}},
 		{name: "no answer, done late", codes: unavailable, at: isCreate, strike: func(b *blow) (*http.Response, error) {
 			b.wire.postpone(b.request)
 			return nil, reset()
@@ -211,34 +223,31 @@ func refused() error { return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.
 
 func reset() error { return &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET} }
 
-// status answers with an error, either in place of the server or after it has
-// acted. 503 and 429 ask for another try, which client-go makes.
-func status(code int, done bool) func(*blow) (*http.Response, error) {
-	return func(b *blow) (*http.Response, error) {
-		if done {
-			b.wire.carryOut(b.request)
-		}
-		s := metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status:   metav1.StatusFailure, Code: int32(code), Message: fmt.Sprintf("fault %d", code),
-			Reason: map[int]metav1.StatusReason{
-				http.StatusInternalServerError: metav1.StatusReasonInternalError,
-				http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
-				http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
-				http.StatusGatewayTimeout:      metav1.StatusReasonTimeout,
-			}[code],
-		}
-		body, err := json.Marshal(s)
-		if err != nil {
-			return nil, err
-		}
-		header := http.Header{"Content-Type": {"application/json"}}
-		if code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests {
-			header.Set("Retry-After", "1")
-		}
-		return &http.Response{
-			StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: b.request,
-		}, nil
+// answer gives an error's status, either in place of the server or after it
+// has acted. 503 and 429 ask for another try, which client-go makes.
+func (b *blow) answer(code int, done bool) (*http.Response, error) {
+	if done {
+		b.wire.carryOut(b.request)
 	}
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: int32(code), Message: fmt.Sprintf("fault %d", code),
+		Reason: map[int]metav1.StatusReason{
+			http.StatusInternalServerError: metav1.StatusReasonInternalError,
+			http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
+			http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
+			http.StatusGatewayTimeout:      metav1.StatusReasonTimeout,
+		}[code],
+	})
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests {
+		header.Set("Retry-After", "1")
+	}
+	return &http.Response{
+		StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: b.request,
+	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	stderrors "errors"
 	"flag"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/NVIDIA/aicr/internal/devcluster"
 	"github.com/NVIDIA/aicr/internal/devcluster/devtest"
+	"github.com/NVIDIA/aicr/internal/inventory"
 )
 
 var (
@@ -51,6 +53,11 @@ func (p planned) String() string {
 func TestFaults(t *testing.T) {
 	config := devtest.OwnCluster(t).Config()
 	grantAccounts(t, config)
+	taker, err := inventory.NewTaker(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := outsideOfRuns(t, taker)
 	m := &matrix{}
 	plan := m.plan(t, config)
 	t.Run("case", func(t *testing.T) {
@@ -68,7 +75,23 @@ func TestFaults(t *testing.T) {
 			})
 		}
 	})
+	after := outsideOfRuns(t, taker)
+	for _, what := range append(after.Diff(before), after.Changed(before)...) {
+		t.Errorf("(a) the cluster, outside of the runs' namespaces: %s", what)
+	}
 	m.report(t, os.Stdout)
+}
+
+// outsideOfRuns gives all objects of the cluster but those in namespaces, which
+// each case judges, and the namespaces themselves.
+func outsideOfRuns(t *testing.T, taker *inventory.Taker) inventory.Inventory {
+	t.Helper()
+	all, err := taker.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.DeleteFunc(all, func(k inventory.Key, _ inventory.Object) bool { return k.Namespace != "" || k.Resource == "namespaces" })
+	return all
 }
 
 // restarts plays the cases that kill the API server, one after another on a

@@ -121,7 +121,7 @@ type process struct {
 }
 
 // limit is what the controllers of a busy machine get to act.
-const limit = 2 * time.Minute
+const limit = time.Minute
 
 func newProcess(t *testing.T, config *rest.Config, program string) *process {
 	t.Helper()
@@ -280,7 +280,7 @@ func (c *process) checkClean(status int) {
 	if got != status && got != 0 || got == 0 && out != documentOf(c.runID) || out != "" && out != documentOf(c.runID) {
 		c.t.Errorf("(c) exit status %d, standard output %q, want status %d", got, out, status)
 	}
-	devtest.Eventually(c.t, "(a), (b) all is as it was", limit, func(ctx context.Context) error { return c.differs(ctx, nil) })
+	devtest.Eventually(c.t, "(a), (b) all is as it was", limit, func(context.Context) error { return c.differs(nil) })
 }
 
 // checkKilled shortens the deadline and the TTL of the Job that a killed
@@ -293,7 +293,7 @@ func (c *process) checkKilled() {
 		if err := c.shorten(ctx); err != nil {
 			return err
 		}
-		return c.differs(ctx, c.mayBeLeft)
+		return c.differs(c.mayBeLeft)
 	})
 	ctx := context.Background()
 	selector := labels.ManagedBy + "=" + labels.AICR + "," + labels.Component + "=" + labels.SnapshotAgent + "," + labels.RunID + "=" + c.runID
@@ -329,9 +329,9 @@ func (c *process) mayBeLeft(key inventory.Key, o metav1.PartialObjectMetadata) b
 }
 
 // differs tells what is not as it was before the run, but for what may be left.
-func (c *process) differs(ctx context.Context, mayBeLeft func(inventory.Key, metav1.PartialObjectMetadata) bool) error {
+func (c *process) differs(mayBeLeft func(inventory.Key, metav1.PartialObjectMetadata) bool) error {
 	now := inventory.Inventory{}
-	for key, o := range c.list(ctx) {
+	for key, o := range c.list(context.Background()) {
 		_, foreign := c.foreign[key]
 		if foreign || mayBeLeft == nil || !mayBeLeft(key, o) {
 			now[key] = inventory.Object{UID: o.UID, ResourceVersion: o.ResourceVersion}

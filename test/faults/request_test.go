@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -24,12 +24,7 @@ type request struct {
 }
 
 func (r request) String() string {
-	s := r.verb + " " + r.resource
-	for _, part := range []string{r.name, r.asks} {
-		if part != "" {
-			s += " " + part
-		}
-	}
+	s := strings.Join(strings.Fields(strings.Join([]string{r.verb, r.resource, r.name, r.asks}, " ")), " ")
 	if r.nth > 1 {
 		s += fmt.Sprintf(" (%d)", r.nth)
 	}
@@ -105,14 +100,14 @@ func locate(path string) object {
 // nameFrom finds the name in the body of a create or in the field selector of
 // a list.
 func nameFrom(r *http.Request, body runtime.Object) string {
-	if m, ok := body.(v1.Object); ok {
+	if m, ok := body.(metav1.Object); ok {
 		return m.GetName()
 	}
 	selector, err := fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
 	if err != nil {
 		return ""
 	}
-	name, _ := selector.RequiresExactMatch(v1.ObjectNameField)
+	name, _ := selector.RequiresExactMatch(metav1.ObjectNameField)
 	return name
 }
 

@@ -30,8 +30,8 @@ func TestRequestsAndRoundTripsOfACleanRun(t *testing.T) {
 	_, err := c.admin.CoreV1().Namespaces().Patch(t.Context(), c.namespace, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"aicr"}}}`), metav1.PatchOptions{})
 	c.must(err)
-	l := &lockstep{next: c.wire.next}
-	c.wire.next = l
+	l := &lockstep{next: c.next}
+	c.next = l
 	c.play()
 	c.judge()
 	got := c.record().requests

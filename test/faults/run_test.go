@@ -75,7 +75,7 @@ func newRun(t testing.TB, config *rest.Config, s scenario) *run {
 		defer c.mu.Unlock()
 		c.ctx.end(err)
 	}
-	if s.writes == late {
+	if s.late {
 		x.before = func(r request) {
 			if r.verb == "delete" && r.resource == "jobs" {
 				c.agent()
@@ -117,7 +117,7 @@ func (c *run) play() {
 	if deployed {
 		c.checkStands()
 	}
-	if c.scenario.writes != late {
+	if !c.scenario.late {
 		c.agent()
 	}
 	if c.scenario.reads && (deployed || c.scenario.stubborn) {
@@ -183,7 +183,7 @@ func (c *run) agent() {
 		return
 	}
 	o := serializer.ConfigMapOptions{Client: c.admin, Ref: c.ref}
-	if c.scenario.writes != older && !c.scenario.keeps {
+	if !c.scenario.older && !c.scenario.keeps {
 		o.Owner = &serializer.JobRef{Name: job.Name, UID: job.UID}
 	}
 	ctx := context.Background()
@@ -261,10 +261,10 @@ func (m *messages) list() []string {
 // caller is the context of somebody who waits, gives up or runs out of time
 // when a test says so.
 type caller struct {
-	context.Context
-	once sync.Once
-	done chan struct{}
-	err  error
+	context.Context //nolint:containedctx // it is one
+	once            sync.Once
+	done            chan struct{}
+	err             error
 }
 
 func newCaller() *caller { return &caller{Context: context.Background(), done: make(chan struct{})} }

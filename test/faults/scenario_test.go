@@ -12,8 +12,12 @@ type scenario struct {
 	absent bool
 	// identity says that the run's ServiceAccount stands and is used.
 	identity bool
-	// writes says when the agent writes its ConfigMap, and as what agent.
-	writes agentKind
+	// older says that the agent sets no owner reference, as those of other
+	// versions do.
+	older bool
+	// late says that the agent writes its ConfigMap only when the delete of
+	// its Job arrives.
+	late bool
 	// reads says that the caller waits and reads the snapshot. Otherwise it
 	// goes from Deploy to Cleanup, as one that is interrupted does.
 	reads bool
@@ -30,17 +34,6 @@ type scenario struct {
 	reviews bool
 }
 
-type agentKind int
-
-const (
-	// current writes as this version's agent does.
-	current agentKind = iota
-	// older sets no owner reference, as agents of other versions do.
-	older
-	// late is current, but writes only when the Job's delete arrives.
-	late
-)
-
 // ownIdentity is the plainest scenario.
 const ownIdentity = "own identity"
 
@@ -52,8 +45,8 @@ func scenarios() []scenario {
 	all := []string{"jobs", "serviceaccounts", "roles", "rolebindings", "clusterroles", "clusterrolebindings"}
 	out := []scenario{
 		{name: ownIdentity, reads: true, stands: all, reviews: true},
-		{name: "never read, an older agent", writes: older, stands: all},
-		{name: "interrupted, the agent writes late", writes: late, stands: all},
+		{name: "never read, an older agent", older: true, stands: all},
+		{name: "interrupted, the agent writes late", late: true, stands: all},
 		{
 			name: "existing ServiceAccount", reads: true, stands: jobOnly, reviews: true, identity: true,
 			change: func(c *agent.Config) { c.ServiceAccountName = existing },

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -74,7 +74,7 @@ func (x *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	x.counts[req]++
 	req.nth = x.counts[req]
 	x.requests = append(x.requests, req)
-	if m, ok := body.(v1.Object); ok && m.GetLabels()[labels.InvocationID] != "" {
+	if m, ok := body.(metav1.Object); ok && m.GetLabels()[labels.InvocationID] != "" {
 		x.invocation = m.GetLabels()[labels.InvocationID]
 	}
 	strikes := x.fault != nil && x.struck == nil && req == x.target
@@ -119,7 +119,7 @@ func (x *wire) forward(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m, ok := obj.(v1.Object); ok && m.GetUID() != "" {
+	if m, ok := obj.(metav1.Object); ok && m.GetUID() != "" {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.made[m.GetUID()] = object{locate(r.URL.Path).resource, m.GetNamespace(), m.GetName()}
