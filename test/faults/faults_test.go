@@ -160,6 +160,7 @@ func (s scenario) recordClean(t *testing.T, config *rest.Config) []request {
 	c := newRun(t, config, s)
 	c.play()
 	c.judge()
+	c.close()
 	if c.violations > 0 || c.leftAndNamed > 0 {
 		t.Fatalf("%s fails without a fault", s.name)
 	}
