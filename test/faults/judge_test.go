@@ -44,10 +44,9 @@ func (c *run) checkStands() {
 func (c *run) judge() {
 	c.t.Helper()
 	ctx := context.Background()
-	before := c.inventory(ctx)
-	c.judgeWarnings(before)
-	c.collect(ctx)
-	after := c.inventory(ctx)
+	all := c.list(ctx)
+	c.judgeWarnings(all)
+	after := c.collect(ctx, all).inventory()
 	c.judgeForeign(after)
 	c.judgeLeft(after)
 	c.judgeNamespace(ctx)
@@ -105,14 +104,14 @@ func (c *run) judgeLeft(after inventory.Inventory) {
 }
 
 // judgeWarnings checks that what is said to be left is there.
-func (c *run) judgeWarnings(before inventory.Inventory) {
+func (c *run) judgeWarnings(all listing) {
 	c.t.Helper()
 	for _, text := range c.said.list() {
 		if !strings.Contains(text, "left in place") {
 			continue
 		}
 		named := false
-		for key := range before {
+		for key := range all {
 			named = named || strings.Contains(text, key.Name)
 		}
 		if named {

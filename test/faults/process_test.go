@@ -6,6 +6,7 @@ import (
 	stderrors "errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -330,13 +331,12 @@ func (c *process) mayBeLeft(key inventory.Key, o metav1.PartialObjectMetadata) b
 
 // differs tells what is not as it was before the run, but for what may be left.
 func (c *process) differs(mayBeLeft func(inventory.Key, metav1.PartialObjectMetadata) bool) error {
-	now := inventory.Inventory{}
-	for key, o := range c.list(context.Background()) {
+	all := c.list(context.Background())
+	maps.DeleteFunc(all, func(key inventory.Key, o metav1.PartialObjectMetadata) bool {
 		_, foreign := c.foreign[key]
-		if foreign || mayBeLeft == nil || !mayBeLeft(key, o) {
-			now[key] = inventory.Object{UID: o.UID, ResourceVersion: o.ResourceVersion}
-		}
-	}
+		return !foreign && mayBeLeft != nil && mayBeLeft(key, o)
+	})
+	now := all.inventory()
 	if diff := append(now.Diff(c.foreign), now.Changed(c.foreign)...); len(diff) > 0 {
 		return fmt.Errorf("%v", diff)
 	}

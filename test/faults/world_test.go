@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -101,8 +102,11 @@ func (w *world) must(err error) {
 // close takes away what is cluster-scoped: the namespaces go with the cluster.
 func (w *world) close() {
 	ctx := context.Background()
-	for o := range w.list(ctx) {
-		if clusterScoped(o.Resource) {
+	for resource, gvr := range kinds() {
+		if !clusterScoped(resource) {
+			continue
+		}
+		for o := range w.listKind(ctx, gvr) {
 			w.remove(ctx, object{o.Resource, o.Namespace, o.Name})
 		}
 	}
@@ -207,46 +211,63 @@ func (w *world) remove(ctx context.Context, o object) {
 	}
 }
 
+// listing is what stands at one time.
+type listing map[inventory.Key]metav1.PartialObjectMetadata
+
 // list gives everything in the namespace, and what is cluster-scoped and has
 // the run's ID in its name.
-func (w *world) list(ctx context.Context) map[inventory.Key]metav1.PartialObjectMetadata {
+func (w *world) list(ctx context.Context) listing {
 	w.t.Helper()
-	out := map[inventory.Key]metav1.PartialObjectMetadata{}
-	for resource, gvr := range kinds() {
-		l, err := w.meta.Resource(gvr).Namespace(w.at(resource, "").namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			w.t.Errorf("list %s: %v", resource, err)
-			continue
-		}
-		for _, o := range l.Items {
-			if !clusterScoped(resource) || strings.Contains(o.Name, w.runID) {
-				out[w.at(resource, o.Name).key()] = o
-			}
+	out := listing{}
+	for _, gvr := range kinds() {
+		maps.Copy(out, w.listKind(ctx, gvr))
+	}
+	return out
+}
+
+func (w *world) listKind(ctx context.Context, gvr schema.GroupVersionResource) listing {
+	w.t.Helper()
+	l, err := w.meta.Resource(gvr).Namespace(w.at(gvr.Resource, "").namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		w.t.Errorf("list %s: %v", gvr.Resource, err)
+		return nil
+	}
+	out := listing{}
+	for _, o := range l.Items {
+		if !clusterScoped(gvr.Resource) || strings.Contains(o.Name, w.runID) {
+			out[w.at(gvr.Resource, o.Name).key()] = o
 		}
 	}
 	return out
 }
 
 // collect plays the garbage collector: what has owners, all of them gone, goes.
-func (w *world) collect(ctx context.Context) {
+// It gives what stays.
+func (w *world) collect(ctx context.Context, all listing) listing {
 	w.t.Helper()
-	all := w.list(ctx)
-	var uids []types.UID
+	uids := map[types.UID]bool{}
 	for _, o := range all {
-		uids = append(uids, o.UID)
+		uids[o.UID] = true
 	}
+	stays := maps.Clone(all)
 	for key, o := range all {
-		if len(o.OwnerReferences) > 0 && !slices.ContainsFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool { return slices.Contains(uids, r.UID) }) {
+		if len(o.OwnerReferences) > 0 && !slices.ContainsFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool { return uids[r.UID] }) {
 			w.remove(ctx, object{key.Resource, key.Namespace, key.Name})
+			delete(stays, key)
 		}
 	}
+	return stays
+}
+
+func (l listing) inventory() inventory.Inventory {
+	out := inventory.Inventory{}
+	for key, o := range l {
+		out[key] = inventory.Object{UID: o.UID, ResourceVersion: o.ResourceVersion}
+	}
+	return out
 }
 
 func (w *world) inventory(ctx context.Context) inventory.Inventory {
 	w.t.Helper()
-	out := inventory.Inventory{}
-	for key, o := range w.list(ctx) {
-		out[key] = inventory.Object{UID: o.UID, ResourceVersion: o.ResourceVersion}
-	}
-	return out
+	return w.list(ctx).inventory()
 }
