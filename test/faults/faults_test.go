@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	// client-go logs the connections that are lost here on purpose.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
-	os.Exit(devtest.Main(m, devtest.Options{NoControllers: true}))
+	os.Exit(devtest.Main(m, devtest.Options{NoControllers: true, AdmissionPlugins: []string{"OwnerReferencesPermissionEnforcement"}}))
 }
 
 // planned is a fault at a request of a scenario.

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,11 +41,52 @@ func grantAccounts(t testing.TB, config *rest.Config) {
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	devtest.Eventually(t, "the rights of "+group, time.Minute, func(ctx context.Context) error {
-		review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{User: "somebody", Groups: []string{group},
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "nodes"}},
-		}, metav1.CreateOptions{})
+	awaitRight(t, client, authorizationv1.SubjectAccessReviewSpec{User: "somebody", Groups: []string{group},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "nodes"}})
+}
+
+// allow gives a user the documented rights of a caller and waits until they
+// hold.
+func (w *world) allow(user string) {
+	w.t.Helper()
+	rule := func(group, resources, verbs string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: strings.Split(verbs, ",")}
+	}
+	ctx := w.t.Context()
+	meta := metav1.ObjectMeta{Name: user}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
+	_, err := w.admin.RbacV1().Roles(w.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		rule("batch", "jobs", "create,get,list,watch,delete"),
+		rule("", "pods", "list,watch"),
+		rule("", "configmaps", "create,get,patch,delete"),
+		rule("", "serviceaccounts", "create,get,patch,delete"),
+		rule(rbacv1.GroupName, "roles,rolebindings", "create,get,delete"),
+	}}, metav1.CreateOptions{})
+	w.must(err)
+	_, err = w.admin.RbacV1().RoleBindings(w.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}}, metav1.CreateOptions{})
+	w.must(err)
+	_, err = w.admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		rule("", "nodes", "get"),
+		rule(rbacv1.GroupName, "clusterroles,clusterrolebindings", "create,get,delete"),
+	}}, metav1.CreateOptions{})
+	w.must(err)
+	_, err = w.admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}}, metav1.CreateOptions{})
+	w.must(err)
+	for _, a := range []authorizationv1.ResourceAttributes{
+		{Verb: "delete", Group: rbacv1.GroupName, Resource: "clusterrolebindings"},
+		{Verb: "delete", Group: rbacv1.GroupName, Resource: "rolebindings", Namespace: w.namespace},
+	} {
+		awaitRight(w.t, w.admin, authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &a})
+	}
+}
+
+// awaitRight waits until the API server's authorizer has heard of a right.
+func awaitRight(t testing.TB, admin kubernetes.Interface, spec authorizationv1.SubjectAccessReviewSpec) {
+	t.Helper()
+	devtest.Eventually(t, "the rights of "+spec.User, time.Minute, func(ctx context.Context) error {
+		review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 		if err == nil && !review.Status.Allowed {
 			err = errors.New("not yet")
 		}
