@@ -135,6 +135,10 @@ func faults() []fault {
 			b.take(b.wire.otherInvocation())
 			return nil, refused()
 		}},
+		{name: "cleaned up meanwhile", wide: true, codes: gone, at: isNoDelete, strike: func(b *blow) (*http.Response, error) {
+			b.wire.cleanup()
+			return b.wire.forward(b.request)
+		}},
 		{name: "server killed", wide: true, codes: unavailable, kills: true, at: isWorthARestart, strike: func(b *blow) (*http.Response, error) {
 			b.wire.carryOut(b.request)
 			b.wire.restart()
@@ -148,6 +152,8 @@ func faults() []fault {
 func isWorthARestart(s scenario, r request) bool {
 	return s.name == ownIdentity && !r.reviews()
 }
+
+func isNoDelete(_ scenario, r request) bool { return r.verb != "delete" }
 
 func isCreate(_ scenario, r request) bool { return r.creates() }
 

@@ -19,13 +19,13 @@ type matrix struct {
 
 type judged struct {
 	planned
-	violations, leftAndNamed int
+	violations, leftAndNamed bool
 }
 
 func (m *matrix) add(p planned, c *run) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.cases = append(m.cases, judged{p, c.violations, c.leftAndNamed})
+	m.cases = append(m.cases, judged{p, c.violations.Load() > 0, c.leftAndNamed > 0})
 }
 
 // report prints a row for each request of each scenario and a column for each
@@ -34,7 +34,7 @@ func (m *matrix) report(t *testing.T, w io.Writer) {
 	t.Helper()
 	sums := fmt.Sprintf("%d requests in %d scenarios, %d faults, %d cases, %d violations, %d left and named",
 		m.requests, len(scenarios()), len(m.faults()), len(m.cases),
-		m.sum(func(c judged) bool { return c.violations > 0 }), m.sum(func(c judged) bool { return c.leftAndNamed > 0 }))
+		m.sum(func(c judged) bool { return c.violations }), m.sum(func(c judged) bool { return c.leftAndNamed }))
 	t.Log(sums)
 	if !*all {
 		return
@@ -87,9 +87,9 @@ func (m *matrix) table(w io.Writer, scenario string) {
 
 func (c judged) mark() string {
 	switch {
-	case c.violations > 0:
+	case c.violations:
 		return "X"
-	case c.leftAndNamed > 0:
+	case c.leftAndNamed:
 		return "L"
 	}
 	return "."

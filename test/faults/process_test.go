@@ -290,8 +290,8 @@ func (c *process) checkClean(status int) {
 // it. All of it is found by the documented labels.
 func (c *process) checkKilled() {
 	c.t.Helper()
-	devtest.Eventually(c.t, "only what C25 allows is left", limit, func(ctx context.Context) error {
-		if err := c.shorten(ctx); err != nil {
+	devtest.Eventually(c.t, "only what C25 allows is left", limit, func(context.Context) error {
+		if err := c.shorten(context.Background()); err != nil {
 			return err
 		}
 		return c.differs(c.mayBeLeft)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,7 +39,9 @@ type run struct {
 	ctx   *caller
 	calls []call
 
-	violations, leftAndNamed int
+	beside       sync.WaitGroup
+	violations   atomic.Int32
+	leftAndNamed int
 }
 
 // call is what a method of the Deployer ended with.
@@ -75,6 +78,7 @@ func newRun(t testing.TB, config *rest.Config, s scenario) *run {
 		defer c.mu.Unlock()
 		c.ctx.end(err)
 	}
+	x.cleanup = c.cleanUpBeside
 	if s.late {
 		x.before = func(r request) {
 			if r.verb == "delete" && r.resource == "jobs" {
@@ -94,11 +98,26 @@ func (c *run) call(name string, f func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	err := f(limited)
+	c.beside.Wait()
 	if limited.Err() != nil && ctx.Err() == nil {
 		c.t.Errorf("%s hangs: %v", name, err)
 	}
 	c.calls = append(c.calls, call{name, err, !before && c.record().struck != nil})
 	return err
+}
+
+// cleanUpBeside starts another Cleanup and gives it a moment to begin. It must
+// end, and well.
+func (c *run) cleanUpBeside() {
+	begun := time.After(aMoment)
+	c.beside.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+		defer cancel()
+		if err := c.deployer.Cleanup(ctx, agent.CleanupOptions{Enabled: true}); err != nil {
+			c.violation("c", "Cleanup beside the run: %v", err)
+		}
+	})
+	<-begun
 }
 
 // fresh gives the calls to come a context that is not over.

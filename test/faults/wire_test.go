@@ -25,9 +25,11 @@ type wire struct {
 	next   http.RoundTripper
 	rename *strings.Replacer // real names to those of a request
 	before func(request)     // called before a request goes on; may be nil
-	// interrupt ends the context of the call that is going on, and restart
-	// kills the API server and has it started again.
+	// interrupt ends the context of the call that is going on, cleanup makes
+	// another call beside it, and restart kills the API server and has it
+	// started again.
 	interrupt func(error)
+	cleanup   func()
 	restart   func()
 
 	mu         sync.Mutex
