@@ -95,6 +95,12 @@ test: deps kube ## Run all checks and tests; the one command before a change lan
 		[[ $$(id -u) != 0 ]] || export AICR_TEST_REQUIRE_NODE=1; \
 		$(GO) test -race -p $(JOBS) -timeout 30m ./...)
 
+.PHONY: faults
+faults: kube ## Prove ownership fault by fault: every case, as a matrix (5 minutes)
+	@mkdir -p .cache/bin
+	@$(GO) test -c -o .cache/bin/faults ./test/faults
+	@$(call step,faults,cd test/faults; AICR_TEST_REQUIRE_CLUSTER=1 ../../.cache/bin/faults -test.timeout 15m -all)
+
 .PHONY: lint
 lint: ## Run the linters
 	@$(call step,lint,$(LINT) ./...; cd tools; $(LINT) ./image/... ./pause/...)

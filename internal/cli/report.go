@@ -50,7 +50,7 @@ func (a *app) exit(ctx context.Context, err error) int {
 		return 0
 	}
 	s, bySignal := signalIn(context.Cause(ctx))
-	for _, e := range parts(err) {
+	for _, e := range errors.Parts(err) {
 		// What the signal cut off says no more than the signal.
 		_, same := signalIn(e)
 		if !bySignal || !same && !stderrors.Is(e, context.Canceled) {
@@ -99,17 +99,4 @@ func usualAdvice(c errors.Code) string {
 		return "look for more with --debug"
 	}
 	return ""
-}
-
-// parts returns the errors that were joined at the top of err.
-func parts(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var out []error
-	for _, e := range joined.Unwrap() {
-		out = append(out, parts(e)...)
-	}
-	return out
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/NVIDIA/aicr/pkg/measurement"
 	"github.com/NVIDIA/aicr/pkg/snapshotter"
 )
 
@@ -36,5 +37,21 @@ func TestSignalEndsTheRunWhichCleansUpAndSetsTheStatus(t *testing.T) {
 				t.Errorf("standard error %q", c.err.String())
 			}
 		})
+	}
+}
+
+func TestASnapshotThatASignalOvertakesIsNotDeliveredAndNoSuccess(t *testing.T) {
+	c := call{capture: func(ctx context.Context, _ snapshotter.CaptureOptions) (*measurement.Snapshot, error) {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		return snapshot("v1"), nil
+	}}
+	if code := c.main(t.Context(), "snapshot", "--local"); code != 143 || c.out.String() != "" {
+		t.Errorf("status %d, out %q", code, c.out.String())
+	}
+	if got, want := c.err.String(), "error: got the signal terminated\n"; got != want {
+		t.Errorf("standard error %q, want %q", got, want)
 	}
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	stderrors "errors"
+	"fmt"
 	"math"
 	"runtime/debug"
 	"strconv"
@@ -122,7 +124,7 @@ func (c *capture) run(ctx context.Context) error {
 	// Half a snapshot, cut off by the time or a signal, is none. One that
 	// lacks the required GPU is whole, and the evidence.
 	if s == nil || ctx.Err() != nil {
-		return err
+		return cmp.Or(err, fmt.Errorf("deliver the snapshot: %w", context.Cause(ctx)))
 	}
 	c.app.remark(s)
 	return stderrors.Join(err, c.write(ctx, s))

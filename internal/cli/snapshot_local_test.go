@@ -101,6 +101,23 @@ func TestSnapshotWithoutARequiredGPUIsWrittenAndFails(t *testing.T) {
 	}
 }
 
+func TestASnapshotThatTimeOvertakesIsNotDeliveredAndNoSuccess(t *testing.T) {
+	for name, err := range map[string]error{"whole": nil, "cut off": context.DeadlineExceeded} {
+		t.Run(name, func(t *testing.T) {
+			c := call{capture: func(ctx context.Context, _ snapshotter.CaptureOptions) (*measurement.Snapshot, error) {
+				<-ctx.Done()
+				return snapshot("v1"), err
+			}}
+			if code := c.main(t.Context(), "snapshot", "--local", "--timeout", "1ms"); code != 5 || c.out.String() != "" {
+				t.Errorf("status %d, out %q", code, c.out.String())
+			}
+			if n := strings.Count(c.err.String(), "error: "); n != 1 || !strings.Contains(c.err.String(), "--timeout") {
+				t.Errorf("standard error %q", c.err.String())
+			}
+		})
+	}
+}
+
 func TestAgentWithoutCredentialsCannotWriteAConfigMap(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	c := call{env: map[string]string{"AICR_AGENT_MODE": "true"}}

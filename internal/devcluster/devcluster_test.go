@@ -36,6 +36,11 @@ func TestStopLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	nothingLeft(t, dir)
+}
+
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
 	if left := processesIn(t, dir); len(left) > 0 {
 		t.Errorf("processes left: %q", left)
 	}
@@ -51,12 +56,7 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
 		t.Errorf("want an error with the API server's own words, got: %v", err)
 	}
-	if left := processesIn(t, dir); len(left) > 0 {
-		t.Errorf("processes left: %q", left)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the data folder is still there: %v", err)
-	}
+	nothingLeft(t, dir)
 }
 
 func TestStartRefusesAFolderInUse(t *testing.T) {

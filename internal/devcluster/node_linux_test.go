@@ -101,14 +101,7 @@ func TestNodeDiesWithItsOwner(t *testing.T) {
 		}
 		return nil
 	})
-	number, err := strconv.Atoi(strings.Split(string(text), ".")[2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	release, err := devcluster.HoldSlot(t.Context(), number)
-	if err != nil {
-		t.Fatal(err)
-	}
+	number, release := holdNumber(t, string(text))
 	if release == nil {
 		return // another node has the number already, and with it the device's name
 	}
@@ -195,18 +188,26 @@ func packInPod(t *testing.T) string {
 	return archive
 }
 
-// checkNumberGone looks for what carries the number of the node that had the
-// address. Where another node has taken the number by now, nothing can be said.
-func checkNumberGone(t *testing.T, address string) {
+// holdNumber takes the number of the node that had the address. release is nil
+// where another node has taken it by now.
+func holdNumber(t *testing.T, address string) (number int, release func() error) {
 	t.Helper()
 	number, err := strconv.Atoi(strings.Split(address, ".")[2])
 	if err != nil {
 		t.Fatal(err)
 	}
-	release, err := devcluster.HoldSlot(t.Context(), number)
+	release, err = devcluster.HoldSlot(t.Context(), number)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return number, release
+}
+
+// checkNumberGone looks for what carries the number of the node that had the
+// address. Where another node has taken the number by now, nothing can be said.
+func checkNumberGone(t *testing.T, address string) {
+	t.Helper()
+	number, release := holdNumber(t, address)
 	if release == nil {
 		t.Logf("number %d is taken again already", number)
 		return

@@ -4,6 +4,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,6 +100,18 @@ func (t *Taker) Take(ctx context.Context) (Inventory, error) {
 		}
 	}
 	return inv, nil
+}
+
+// Unchanged is an error that tells what came, went or was replaced since before.
+func (t *Taker) Unchanged(ctx context.Context, before Inventory) error {
+	now, err := t.Take(ctx)
+	if err != nil {
+		return err
+	}
+	if diff := now.Diff(before); len(diff) > 0 {
+		return errors.New(strings.Join(diff, "\n"))
+	}
+	return nil
 }
 
 // Diff tells, sorted, what came (+), went (-) or was replaced by another

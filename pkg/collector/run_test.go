@@ -27,6 +27,10 @@ func found(t measurement.Type, subtype string) collector.Result {
 	return f.Result(t)
 }
 
+func subtypes(name string) []measurement.SubtypeStatus {
+	return []measurement.SubtypeStatus{{Name: name, State: measurement.StateOK}}
+}
+
 func after(d time.Duration, r collector.Result) func(context.Context) collector.Result {
 	return func(context.Context) collector.Result {
 		<-time.After(d) // a bubble's time
@@ -62,9 +66,9 @@ func TestRunRunsAllAtOnceAndSorts(t *testing.T) {
 			t.Error(diff)
 		}
 		wantStatus := []measurement.CollectorStatus{
-			{Name: "a", State: measurement.StateOK, DurationMS: 2000},
-			{Name: "m", State: measurement.StateOK, DurationMS: 1000},
-			{Name: "z", State: measurement.StateOK, DurationMS: 3000},
+			{Name: "a", State: measurement.StateOK, Subtypes: subtypes("one"), DurationMS: 2000},
+			{Name: "m", State: measurement.StateOK, Subtypes: subtypes("x"), DurationMS: 1000},
+			{Name: "z", State: measurement.StateOK, Subtypes: subtypes("two"), DurationMS: 3000},
 		}
 		if diff := cmp.Diff(wantStatus, statuses); diff != "" {
 			t.Error(diff)
@@ -86,7 +90,7 @@ func TestRunLeavesBehindWhatHangsOrPanics(t *testing.T) {
 			fake{"panics", func(context.Context) collector.Result { panic("boom\nat once") }},
 		), nil)
 		want := []measurement.CollectorStatus{
-			{Name: "good", State: measurement.StateOK, DurationMS: 1000},
+			{Name: "good", State: measurement.StateOK, Subtypes: subtypes("x"), DurationMS: 1000},
 			{Name: "hangs", State: measurement.StateFailed, Reason: "no answer within 10s", DurationMS: 10500},
 			{Name: "panics", State: measurement.StateFailed, Reason: "panicked: boom at once"},
 		}
@@ -137,29 +141,55 @@ func TestRunEndsWithItsContext(t *testing.T) {
 }
 
 func TestFindingsTellTheState(t *testing.T) {
+	const ok, partial, failed, skipped = measurement.StateOK, measurement.StatePartial, measurement.StateFailed, measurement.StateSkipped
 	read := measurement.Subtype{Name: "s"}
+	type subtypes = []measurement.SubtypeStatus
 	for _, c := range []struct {
 		name string
 		make func(*collector.Findings)
 		want measurement.CollectorStatus
 	}{
-		{"nothing looked for", func(*collector.Findings) {}, measurement.CollectorStatus{State: measurement.StateOK}},
-		{"all read", func(f *collector.Findings) { f.Add(read) }, measurement.CollectorStatus{State: measurement.StateOK}},
+		{"nothing looked for", func(*collector.Findings) {}, measurement.CollectorStatus{State: ok}},
+		{"all read", func(f *collector.Findings) { f.Add(read) }, measurement.CollectorStatus{State: ok, Subtypes: subtypes{{Name: "s", State: ok}}}},
 		{"part read", func(f *collector.Findings) {
 			f.Add(read)
 			f.Unread("s/b", "no\tpermission")
 			f.Unread("s/a", "no permission")
-		}, measurement.CollectorStatus{State: measurement.StatePartial, Reason: "s/a: no permission (and 1 more)", Unread: []measurement.Unread{
-			{Key: "s/a", Reason: "no permission"}, {Key: "s/b", Reason: "no permission"},
-		}}},
-		{"nothing read", func(f *collector.Findings) { f.Unread("s", "gone") },
-			measurement.CollectorStatus{State: measurement.StateFailed, Reason: "s: gone", Unread: []measurement.Unread{{Key: "s", Reason: "gone"}}}},
-		{"nothing read, one reason", func(f *collector.Findings) { f.Because("no root") }, measurement.CollectorStatus{State: measurement.StateFailed, Reason: "no root"}},
+		}, measurement.CollectorStatus{
+			State: partial, Reason: "s/a: no permission (and 1 more)", Subtypes: subtypes{{Name: "s", State: partial, Reason: "a: no permission (and 1 more)"}},
+			Unread: []measurement.Unread{{Key: "s/a", Reason: "no permission"}, {Key: "s/b", Reason: "no permission"}},
+		}},
+		{"nothing read", func(f *collector.Findings) { f.Unread("s", "gone") }, measurement.CollectorStatus{
+			State: failed, Reason: "s: gone", Subtypes: subtypes{{Name: "s", State: failed, Reason: "gone"}}, Unread: []measurement.Unread{{Key: "s", Reason: "gone"}},
+		}},
+		{"nothing read, one reason", func(f *collector.Findings) { f.Because("no root") }, measurement.CollectorStatus{State: failed, Reason: "no root"}},
 		{"one reason for all", func(f *collector.Findings) {
 			f.Add(read)
 			f.Unread("s/a", "x")
 			f.Because("the driver %s", "hangs")
-		}, measurement.CollectorStatus{State: measurement.StatePartial, Reason: "the driver hangs", Unread: []measurement.Unread{{Key: "s/a", Reason: "x"}}}},
+		}, measurement.CollectorStatus{
+			State: partial, Reason: "the driver hangs", Subtypes: subtypes{{Name: "s", State: partial, Reason: "a: x"}}, Unread: []measurement.Unread{{Key: "s/a", Reason: "x"}},
+		}},
+		{"one of each", func(f *collector.Findings) {
+			f.Add(read)
+			f.Add(measurement.Subtype{Name: "p"})
+			f.Unread("p/x", "gone")
+			f.Unread("f", "gone too")
+			f.Skip("k", "not\nhere")
+		}, measurement.CollectorStatus{
+			State: partial, Reason: "f: gone too (and 1 more)",
+			Subtypes: subtypes{
+				{Name: "f", State: failed, Reason: "gone too"}, {Name: "k", State: skipped, Reason: "not here"},
+				{Name: "p", State: partial, Reason: "x: gone"}, {Name: "s", State: ok},
+			},
+			Unread: []measurement.Unread{{Key: "f", Reason: "gone too"}, {Key: "p/x", Reason: "gone"}},
+		}},
+		{"the rest does not apply", func(f *collector.Findings) { f.Add(read); f.Skip("k", "no such thing") }, measurement.CollectorStatus{
+			State: ok, Subtypes: subtypes{{Name: "k", State: skipped, Reason: "no such thing"}, {Name: "s", State: ok}},
+		}},
+		{"nothing applies", func(f *collector.Findings) { f.Skip("k", "no such thing") }, measurement.CollectorStatus{
+			State: skipped, Reason: "no such thing", Subtypes: subtypes{{Name: "k", State: skipped, Reason: "no such thing"}},
+		}},
 	} {
 		var f collector.Findings
 		c.make(&f)

@@ -125,6 +125,23 @@ func AdviceOf(err error) string {
 	return ""
 }
 
+// Parts returns the errors that were joined at the top of err, joins of joins
+// included: err itself where it is no join, and none for nil.
+func Parts(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, Parts(e)...)
+	}
+	return out
+}
+
 // ExitCode returns the process exit status for err: 0 for nil, 1 for an error
 // that carries no code, and one value for each code.
 func ExitCode(err error) int {

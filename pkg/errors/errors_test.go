@@ -4,6 +4,7 @@ import (
 	"context"
 	stderrors "errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/NVIDIA/aicr/pkg/errors"
@@ -92,6 +93,26 @@ func TestAdviceIsFoundInTheWholeTree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := errors.AdviceOf(tt.err); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPartsAreWhatWasJoinedAtTheTop(t *testing.T) {
+	a, b := errors.New(errors.NotFound, "a"), stderrors.New("b")
+	within := fmt.Errorf("c: %w", stderrors.Join(a, b))
+	tests := map[string]struct {
+		err  error
+		want []error
+	}{
+		"nil":           {nil, nil},
+		"no join":       {a, []error{a}},
+		"joins in join": {stderrors.Join(nil, b, stderrors.Join(a, within)), []error{b, a, within}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := errors.Parts(tt.err); !slices.Equal(got, tt.want) {
+				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})
 	}

@@ -78,18 +78,18 @@ type Item struct {
 	Context map[string]string  `json:"context,omitempty"`
 }
 
-// State tells how a collector ended.
+// State tells how a collector, or one of its subtypes, ended.
 type State string
 
-// The collector states.
+// The states.
 const (
-	// StateOK: all that the collector looks for was read or is known absent.
+	// StateOK: all that is looked for was read or is known absent.
 	StateOK State = "ok"
 	// StatePartial: something could not be read; Unread tells what.
 	StatePartial State = "partial"
 	// StateFailed: nothing could be read.
 	StateFailed State = "failed"
-	// StateSkipped: the collector does not apply here; Reason tells why.
+	// StateSkipped: it does not apply here, or would not be the host's.
 	StateSkipped State = "skipped"
 )
 
@@ -99,10 +99,21 @@ type CollectorStatus struct {
 	State State  `json:"state"`
 	// Reason is something that a person can act on; empty for StateOK.
 	Reason string `json:"reason,omitempty"`
+	// Subtypes tells how each of the collector's subtypes fared, sorted by
+	// name. One that is not listed fared as the collector did.
+	Subtypes []SubtypeStatus `json:"subtypes,omitempty"`
 	// Unread lists what could not be read, sorted by key.
 	Unread []Unread `json:"unread,omitempty"`
 	// DurationMS is the wall time in milliseconds.
 	DurationMS int64 `json:"duration-ms"`
+}
+
+// SubtypeStatus tells how one subtype fared.
+type SubtypeStatus struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Reason is something that a person can act on; empty for StateOK.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Unread is a reading that could not be read.
@@ -125,8 +136,8 @@ func (s *Snapshot) Subtype(t Type, name string) (Subtype, bool) {
 	return Subtype{}, false
 }
 
-// Normalize sorts measurements by type, subtypes by name, collectors by name
-// and unread keys, in place, and makes empty lists and maps of missing ones
+// Normalize sorts measurements by type, subtypes by name, collectors by name,
+// their subtypes and unread keys, in place, and makes empty lists and maps of missing ones
 // that the document always has. Items keep their order.
 func (s *Snapshot) Normalize() {
 	s.Measurements = orEmpty(s.Measurements)
@@ -137,6 +148,7 @@ func (s *Snapshot) Normalize() {
 	s.Collectors = orEmpty(s.Collectors)
 	slices.SortStableFunc(s.Collectors, func(a, b CollectorStatus) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range s.Collectors {
+		slices.SortStableFunc(s.Collectors[i].Subtypes, func(a, b SubtypeStatus) int { return cmp.Compare(a.Name, b.Name) })
 		slices.SortFunc(s.Collectors[i].Unread, func(a, b Unread) int {
 			return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason))
 		})

@@ -31,7 +31,7 @@ func example() *measurement.Snapshot {
 				{Name: "a", Data: map[string]measurement.Reading{}},
 			},
 		}}}},
-		Collectors: []measurement.CollectorStatus{{Name: "os", State: measurement.StatePartial, Reason: "r", Unread: []measurement.Unread{{Key: "s/x", Reason: "y"}}, DurationMS: 7}},
+		Collectors: []measurement.CollectorStatus{{Name: "os", State: measurement.StatePartial, Reason: "r", Subtypes: []measurement.SubtypeStatus{{Name: "s", State: measurement.StatePartial, Reason: "y"}}, Unread: []measurement.Unread{{Key: "s/x", Reason: "y"}}, DurationMS: 7}},
 	}
 }
 
@@ -65,7 +65,11 @@ func TestNormalizeGivesTheSameBytesWhateverTheOrder(t *testing.T) {
 				{Type: "A"},
 			},
 			Collectors: []measurement.CollectorStatus{
-				{Name: "q", Unread: []measurement.Unread{{Key: "2", Reason: "b"}, {Key: "2", Reason: "a"}, {Key: "1"}}}, {Name: "p"},
+				{
+					Name: "q", Subtypes: []measurement.SubtypeStatus{{Name: "y"}, {Name: "x"}},
+					Unread: []measurement.Unread{{Key: "2", Reason: "b"}, {Key: "2", Reason: "a"}, {Key: "1"}},
+				},
+				{Name: "p"},
 			},
 		}
 		if flip {
@@ -77,7 +81,7 @@ func TestNormalizeGivesTheSameBytesWhateverTheOrder(t *testing.T) {
 	}
 	const want = `{"apiVersion":"","kind":"","metadata":{"timestamp":"0001-01-01T00:00:00Z","version":"","source-node":""},` +
 		`"measurements":[{"type":"A","subtypes":[]},{"type":"B","subtypes":[{"subtype":"x","data":{},"items":[{"name":"2","data":{}},{"name":"1","data":{}}]},{"subtype":"y","data":{}}]}],` +
-		`"collectors":[{"name":"p","state":"","duration-ms":0},{"name":"q","state":"","unread":[{"key":"1","reason":""},{"key":"2","reason":"a"},{"key":"2","reason":"b"}],"duration-ms":0}]}`
+		`"collectors":[{"name":"p","state":"","duration-ms":0},{"name":"q","state":"","subtypes":[{"name":"x","state":""},{"name":"y","state":""}],"unread":[{"key":"1","reason":""},{"key":"2","reason":"a"},{"key":"2","reason":"b"}],"duration-ms":0}]}`
 	for _, flip := range []bool{false, true} {
 		b, err := json.Marshal(snapshot(flip))
 		if err != nil {

@@ -64,8 +64,9 @@ type configMap struct {
 // would cost a snapshot and save nothing.
 //
 // Write waits out a Forbidden of up to 20 seconds, because a run's RoleBinding
-// is made after its Job, and an API server that is away for up to a minute;
-// an apply can be repeated. A document beyond MaxConfigMapBytes is
+// is made after its Job, and an API server that is away or fails (any 5xx, 429)
+// for up to a minute, each measured from the first of such answers in a row; an
+// apply can be repeated. A document beyond MaxConfigMapBytes is
 // InvalidRequest, before a request is sent.
 func NewConfigMap(o ConfigMapOptions) Destination {
 	return configMap{ConfigMapOptions: o, now: time.Now, pauses: defaultPauses()}

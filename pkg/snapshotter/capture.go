@@ -149,7 +149,7 @@ func requireGPU(s *measurement.Snapshot) error {
 		return errors.New(errors.NotFound, "a GPU is required and the node has none on its PCI bus").
 			WithAdvice("choose a node with a GPU by --node or --node-selector")
 	}
-	switch hw.Data[gpu.KeyDriverState].String() {
+	switch hw.Data[gpu.KeyState].String() {
 	case gpu.DriverNotAnswering, gpu.DriverNotBound:
 		return errors.New(errors.Unavailable, "a GPU is required; the node has %v, which do not answer: %s", count, reason).
 			WithAdvice("look at the driver on the node: its kernel log, and nvidia-smi there")

@@ -7,6 +7,7 @@ import (
 	stderrors "errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,9 +31,9 @@ func captureHost(t *testing.T) host.View {
 	const dev = "sys/bus/pci/devices/0000:01:00.0/"
 	return host.View{Files: true, Shared: host.Net | host.UTS, Root: hosttest.Tree(t, map[string]string{
 		"etc/os-release": "ID=example\nVERSION_ID=\"1\"\n",
-		"proc/version":   "Linux\n", "proc/cmdline": "quiet token=hunter2\n",
+		"proc/version":   "Linux\n", "proc/meminfo": "MemTotal: 1024 kB\n", "proc/cmdline": "quiet token=hunter2 \"a=--password hunter2\" inst.ks=http://u:hunter2@h/?sig=hunter2 -- --api-key hunter2\n",
 		"proc/sys/kernel/osrelease": "6.8.0\n", "proc/sys/kernel/version": "#1\n", "proc/sys/kernel/arch": "x86_64\n", "proc/sys/kernel/hostname": "own-name\n",
-		dev + "class": "0x030200\n", dev + "vendor": "0x10de\n", dev + "device": "0x2330\n", dev + "driver": "-> ../drivers/vfio-pci",
+		dev + "class": "0x030200\n", dev + "vendor": "0x10de\n", dev + "device": "0x2330\n", dev + "driver": "-> ../drivers/vfio-pci", "sys/module/vfio_pci/taint": "",
 	})}
 }
 
@@ -144,6 +145,30 @@ func TestC28_RequireGPUTellsNoGPUFromOneThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+func TestC28_RequireGPUTellsWhichWayTheDriverDoesNotAnswer(t *testing.T) {
+	for script, want := range map[string]string{
+		"echo broken >&2; exit 255":       "ended with code 255 (another error or an internal driver error): broken",
+		"echo '<nvidia_smi_log><gpu><uu'": "told no valid XML",
+		"kill -TERM $$":                   "was ended by signal: terminated",
+	} {
+		o := captureOptions(t)
+		o.RequireGPU = true
+		const driver = "sys/bus/pci/devices/0000:01:00.0/driver"
+		if err := stderrors.Join(os.Remove(filepath.Join(o.Host.Root, driver)), os.Symlink("../drivers/nvidia", filepath.Join(o.Host.Root, driver))); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", hosttest.Tree(t, map[string]string{"nvidia-smi": "script #!/bin/sh\n" + script + "\n"}))
+		s, err := Capture(t.Context(), o)
+		if !stderrors.Is(err, errors.Unavailable) || !strings.Contains(err.Error(), "1, which do not answer: driver not answering: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", script, err)
+		}
+		hw, _ := s.Subtype(measurement.TypeGPU, gpu.SubtypeHardware)
+		if len(hw.Items) != 1 || hw.Items[0].Data[gpu.KeyState].String() != gpu.DriverNotAnswering {
+			t.Errorf("%s: %+v", script, hw)
+		}
+	}
+}
+
 func TestC28_RequireGPUIsContentWhereNobodyCouldAsk(t *testing.T) {
 	for state, want := range map[string]error{
 		gpu.DriverAnswering: nil, gpu.DriverNotAsked: nil,
@@ -151,7 +176,7 @@ func TestC28_RequireGPUIsContentWhereNobodyCouldAsk(t *testing.T) {
 	} {
 		err := requireGPU(&measurement.Snapshot{Measurements: []measurement.Measurement{{Type: measurement.TypeGPU, Subtypes: []measurement.Subtype{{
 			Name: gpu.SubtypeHardware,
-			Data: map[string]measurement.Reading{gpu.KeyCount: measurement.Int(8), gpu.KeyDriverState: measurement.Str(state)},
+			Data: map[string]measurement.Reading{gpu.KeyCount: measurement.Int(8), gpu.KeyState: measurement.Str(state)},
 		}}}}})
 		if !stderrors.Is(err, want) {
 			t.Errorf("%s: %v", state, err)

@@ -5,6 +5,7 @@ import (
 	stderrors "errors"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -21,6 +22,10 @@ const (
 	cleanupTimeout = 30 * time.Second
 	// cleanupPause is the time between two tries at what could not be deleted.
 	cleanupPause = time.Second
+	// retrievePause is the time before the second try at the snapshot; it
+	// doubles with each up to longestRetrievePause.
+	retrievePause        = 200 * time.Millisecond
+	longestRetrievePause = 5 * time.Second
 )
 
 // RunOptions describe a run: an agent deployed onto a node of a cluster.
@@ -80,11 +85,27 @@ func Run(ctx context.Context, o RunOptions) (res *Result, err error) {
 	if err := d.WaitForCompletion(runCtx, 0); err != nil {
 		return nil, err
 	}
-	data, err := d.GetSnapshot(runCtx)
+	data, err := retrieve(runCtx, d)
 	if err != nil {
 		return nil, err
 	}
 	return &Result{Data: data}, nil
+}
+
+// retrieve reads the snapshot, and again while the API server cannot serve:
+// the Job is done, and only the run's time limits what is left.
+func retrieve(ctx context.Context, d *agent.Deployer) ([]byte, error) {
+	for pause := retrievePause; ; pause = min(pause*2, longestRetrievePause) {
+		data, err := d.GetSnapshot(ctx)
+		if errors.CodeOf(err) != errors.Unavailable {
+			return data, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, stderrors.Join(err, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
 }
 
 // followLogs streams the agent's log. The function it returns waits a moment
@@ -109,13 +130,13 @@ func followLogs(ctx context.Context, d *agent.Deployer, o RunOptions) (wait func
 }
 
 // cleanUp deletes what the run created, trying again what failed, within a
-// limit that does not depend on ctx. A refusal is final and not tried again.
+// limit that does not depend on ctx, until all that is left is refusals.
 func cleanUp(ctx context.Context, d *agent.Deployer) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	for {
 		err := d.Cleanup(ctx, agent.CleanupOptions{Enabled: true})
-		if err == nil || stderrors.Is(err, errors.Unauthorized) {
+		if !slices.ContainsFunc(errors.Parts(err), mayPass) {
 			return err
 		}
 		select {
@@ -124,4 +145,10 @@ func cleanUp(ctx context.Context, d *agent.Deployer) error {
 		case <-time.After(cleanupPause):
 		}
 	}
+}
+
+// mayPass reports whether a failed deletion is worth another try.
+func mayPass(err error) bool {
+	code := errors.CodeOf(err)
+	return code != errors.Unauthorized && code != errors.InvalidRequest
 }

@@ -3,7 +3,6 @@ package snapshotter_test
 import (
 	"context"
 	stderrors "errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -24,14 +23,7 @@ import (
 func nothingLeft(t *testing.T, taker *inventory.Taker, before inventory.Inventory) {
 	t.Helper()
 	devtest.Eventually(t, "nothing is left", 10*time.Second, func(ctx context.Context) error {
-		after, err := taker.Take(ctx)
-		if err != nil {
-			return err
-		}
-		if diff := after.Diff(before); len(diff) > 0 {
-			return fmt.Errorf("%s", strings.Join(diff, "\n"))
-		}
-		return nil
+		return taker.Unchanged(ctx, before)
 	})
 }
 

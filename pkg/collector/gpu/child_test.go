@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/NVIDIA/aicr/pkg/collector/host"
 	"github.com/NVIDIA/aicr/pkg/collector/host/hosttest"
@@ -41,7 +42,7 @@ func TestDriverThatAnswersIsReported(t *testing.T) {
 	if !ok || smi.Context["source"] != filepath.Join(dir, "nvidia-smi") {
 		t.Errorf("%+v, %+v", smi, r.Status)
 	}
-	if got := hardwareOf(r).Data[KeyDriverState].String(); got != DriverAnswering {
+	if got := hardwareOf(r).Data[KeyState].String(); got != DriverAnswering {
 		t.Error(got)
 	}
 }
@@ -51,6 +52,9 @@ func TestGPUThatNvidiaSMILeavesOutIsUnread(t *testing.T) {
 	r := collect(t.Context(), t, files, script(t, "cat $here/sample.xml"))
 	for _, u := range r.Status.Unread {
 		if u.Key == "devices/0000:9b:00.0" && u.Reason == "nvidia-smi told nothing of it" {
+			if lost := hardwareOf(r).Items[1]; lost.Name != "0000:9b:00.0" || lost.Data[KeyState].String() != DriverNotAnswering {
+				t.Errorf("%+v", lost)
+			}
 			return
 		}
 	}
@@ -69,6 +73,7 @@ func TestDriverThatDoesNotAnswerIsToldFromNone(t *testing.T) {
 		"half, exit 15": {`head -n 20 $here/sample.xml; echo "GPU is lost" >&2; exit 15`, "ended with code 15 (a GPU has fallen off the bus or cannot be reached): GPU is lost", DriverNotAnswering},
 		"killed":        {`kill -9 $$`, "was ended by signal: killed", DriverNotAnswering},
 		"text":          {`echo No devices were found`, "told no valid XML", DriverNotAnswering},
+		"no GPU":        {`sed '/<gpu /,/<.gpu>/d' $here/sample.xml`, "told of no GPU", DriverNotAnswering},
 		"flood":         {`head -c 17000000 /dev/zero; exit 1`, "printed more than 16 MiB", DriverNotAnswering},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,11 +83,14 @@ func TestDriverThatDoesNotAnswerIsToldFromNone(t *testing.T) {
 				t.Errorf("%+v", r.Status)
 			}
 			hw := hardwareOf(r)
-			if hw.Data[KeyDriverState].String() != c.state || !hw.Data[KeyCount].Equal(measurement.Int(2)) {
+			if hw.Data[KeyState].String() != c.state || !hw.Data[KeyCount].Equal(measurement.Int(2)) {
 				t.Errorf("%+v", hw.Data)
 			}
 			if len(r.Measurements[0].Subtypes) != 1 {
 				t.Error("told more than the bus did")
+			}
+			if !strings.HasPrefix(r.Status.Reason, "driver not answering: ") || hw.Items[1].Data[KeyState].String() != DriverNotAnswering {
+				t.Errorf("%s, %+v", r.Status.Reason, hw.Items[1])
 			}
 		})
 	}
@@ -108,7 +116,7 @@ func TestMissingNvidiaSMIIsToldFromOneThatCannotStart(t *testing.T) {
 		noLoader:  "nvidia-smi cannot be started: " + noLoader + "/nvidia-smi: the loader that it needs is not in this image",
 	} {
 		r := collect(t.Context(), t, h100Host(), path)
-		if !strings.Contains(r.Status.Reason, want) || hardwareOf(r).Data[KeyDriverState].String() != DriverNotAsked {
+		if !strings.Contains(r.Status.Reason, want) || hardwareOf(r).Data[KeyState].String() != DriverNotAsked {
 			t.Errorf("%q: %+v", path, r.Status)
 		}
 	}
@@ -118,13 +126,20 @@ func TestAnotherNvidiaSMIIsTriedWhereOneLacksItsLibrary(t *testing.T) {
 	for _, code := range []string{"9", "12", "127"} {
 		broken, good := script(t, "exit "+code), script(t, "cat $here/sample.xml")
 		r := collect(t.Context(), t, h100Host(), broken+":"+good)
-		if hardwareOf(r).Data[KeyDriverState].String() != DriverAnswering {
+		if hardwareOf(r).Data[KeyState].String() != DriverAnswering {
 			t.Errorf("code %s: %+v", code, r.Status)
+		}
+	}
+	noLoader := hosttest.Tree(t, map[string]string{"nvidia-smi": "script #!/gone/ld.so\n"})
+	for _, path := range []string{script(t, "exit 9") + ":" + noLoader, noLoader + ":" + script(t, "exit 9")} {
+		r := collect(t.Context(), t, h100Host(), path)
+		if hardwareOf(r).Data[KeyState].String() != DriverNotAnswering || !strings.Contains(r.Status.Reason, "ended with code 9") {
+			t.Errorf("%s: %+v", path, r.Status)
 		}
 	}
 	ran := script(t, "cat $here/sample.xml")
 	r := collect(t.Context(), t, h100Host(), script(t, "exit 255")+":"+ran)
-	if _, err := os.Stat(filepath.Join(ran, "pid")); err == nil || hardwareOf(r).Data[KeyDriverState].String() != DriverNotAnswering {
+	if _, err := os.Stat(filepath.Join(ran, "pid")); err == nil || hardwareOf(r).Data[KeyState].String() != DriverNotAnswering {
 		t.Errorf("after code 255 another was run: %+v", r.Status)
 	}
 }
@@ -168,7 +183,7 @@ func TestHangingNvidiaSMIIsAskedToEndThenKilledWithinTheLimit(t *testing.T) {
 			if took := time.Since(start); took > limit+400*time.Millisecond {
 				t.Errorf("took %v", took)
 			}
-			if hardwareOf(r).Data[KeyDriverState].String() != DriverNotAnswering || !hardwareOf(r).Data[KeyCount].Equal(measurement.Int(2)) {
+			if hardwareOf(r).Data[KeyState].String() != DriverNotAnswering || !hardwareOf(r).Data[KeyCount].Equal(measurement.Int(2)) {
 				t.Errorf("%+v", r)
 			}
 			if !strings.Contains(r.Status.Reason, "driver not answering: "+dir+"/nvidia-smi gave no answer within 1s") {
@@ -191,7 +206,7 @@ func TestAnswerCountsThoughAChildOfNvidiaSMIKeepsThePipe(t *testing.T) {
 	if err := syscall.Kill(-pidOf(t, dir), syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
-	if got := hardwareOf(r).Data[KeyDriverState].String(); got != DriverAnswering {
+	if got := hardwareOf(r).Data[KeyState].String(); got != DriverAnswering {
 		t.Errorf("%s: %+v", got, r.Status)
 	}
 }
@@ -272,6 +287,27 @@ func TestNvidiaSMIRunsInTheHostsAndTheDriverContainersRoot(t *testing.T) {
 		smi, _ := s.Subtype(measurement.TypeGPU, SubtypeSMI)
 		if smi.Context["source"] != source {
 			t.Errorf("%s: %+v, %+v", source, smi, r.Status)
+		}
+	}
+}
+
+// What is no XML, or is cut, is no answer: the GPUs are known from the bus.
+func TestSMIRealFilesThatAreNoXMLAreUnreadable(t *testing.T) {
+	for _, pattern := range []string{"nvidia-smi/*.invalid", "nvidia-smi/*.q.txt"} {
+		for _, f := range hosttest.Shared(t, pattern) {
+			r := collect(t.Context(), t, h100Host(), script(t, "cat "+f))
+			want := []measurement.SubtypeStatus{
+				{Name: SubtypeDevices, State: measurement.StateFailed}, {Name: SubtypeHardware, State: measurement.StateOK}, {Name: SubtypeSMI, State: measurement.StateFailed},
+			}
+			if diff := cmp.Diff(want, r.Status.Subtypes, cmpopts.IgnoreFields(measurement.SubtypeStatus{}, "Reason")); diff != "" {
+				t.Errorf("%s: %s", f, diff)
+			}
+			if !strings.Contains(r.Status.Reason, "driver not answering: ") || !strings.Contains(r.Status.Reason, "told no valid XML") {
+				t.Errorf("%s: %s", f, r.Status.Reason)
+			}
+			if state := hardwareOf(r).Items[0].Data[KeyState].String(); state != DriverNotAnswering {
+				t.Errorf("%s: %s", f, state)
+			}
 		}
 	}
 }

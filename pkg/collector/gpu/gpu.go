@@ -8,10 +8,7 @@ package gpu
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/NVIDIA/aicr/pkg/collector"
 	"github.com/NVIDIA/aicr/pkg/collector/host"
@@ -26,20 +23,23 @@ const (
 
 	// KeyCount is the number of GPUs on the bus.
 	KeyCount = "count"
-	// KeyDriverState is one of the Driver states; absent without GPUs.
-	KeyDriverState = "driver-state"
+	// KeyState is one of the Driver states, of all GPUs together and of each;
+	// absent without GPUs.
+	KeyState = "state"
 )
 
-// What KeyDriverState reads.
+// What KeyState reads.
 const (
 	// DriverAnswering: the driver answered nvidia-smi.
-	DriverAnswering = "answering"
-	// DriverNotAnswering: nvidia-smi ran, and failed or hung.
-	DriverNotAnswering = "not answering"
-	// DriverNotBound: the nvidia driver holds none of the GPUs.
-	DriverNotBound = "not bound"
-	// DriverNotAsked: there is no nvidia-smi that can be run.
-	DriverNotAsked = "not asked"
+	DriverAnswering = "driver answering"
+	// DriverNotAnswering: nvidia-smi ran, and failed or hung, or told nothing
+	// of the GPU.
+	DriverNotAnswering = "driver not answering"
+	// DriverNotBound: the nvidia driver does not hold the GPU, or none of them.
+	DriverNotBound = "driver not bound"
+	// DriverNotAsked: there is no nvidia-smi that can be run, or it cannot see
+	// the GPU from this container.
+	DriverNotAsked = "driver not asked"
 )
 
 // Collector finds GPUs and asks their driver. It is immutable.
@@ -79,100 +79,65 @@ func (c Collector) Collect(ctx context.Context) collector.Result {
 	bus, err := readBus(root, &f)
 	if err != nil {
 		f.Unread(SubtypeHardware, err.Error())
-	}
-	if err == nil && len(bus.gpus) == 0 {
-		f.Add(bus.subtype(""))
+	} else if len(bus.gpus) == 0 {
+		c.addHardware(root, bus, "", &f)
+		f.Skip(SubtypeSMI, noGPU)
+		f.Skip(SubtypeDevices, noGPU)
 		return f.Result(measurement.TypeGPU)
 	}
-	state, log := DriverNotBound, smiLog{}
-	var reason string
-	if unbound := bus.unbound(); err == nil && unbound != "" {
+	busRead := err == nil
+	a := reply{state: DriverNotBound}
+	if held := bus.unbound(); busRead && held != "" {
 		// nvidia-smi could only fail; as root it would load the driver's
 		// module first, and a snapshot changes nothing.
-		reason = "the nvidia driver is bound to none of the GPUs: " + unbound
+		a.reason = "the nvidia driver is bound to none of the GPUs: " + held
 	} else {
-		log, state, reason = c.ask(ctx, root)
+		a = c.askInTime(ctx, root)
 	}
-	if err == nil {
-		f.Add(bus.subtype(state))
+	whole := c.compare(&bus, a, &f)
+	if busRead {
+		c.addHardware(root, bus, a.state, &f)
 	}
-	if state != DriverAnswering {
-		f.Unread(SubtypeSMI, reason)
-		f.Unread(SubtypeDevices, reason)
-		f.Because("%s", reason)
+	if a.state != DriverAnswering {
+		f.Unread(SubtypeSMI, a.reason)
+		f.Unread(SubtypeDevices, a.reason)
+		f.Because("%s", a.reason)
 		return f.Result(measurement.TypeGPU)
 	}
-	if reason != "" {
-		f.Unread(SubtypeSMI, reason)
+	if a.reason != "" {
+		f.Unread(SubtypeSMI, a.reason)
 	}
-	log.report(&f)
-	reportMissing(bus, log, &f)
+	a.log.report(&f, whole)
 	return f.Result(measurement.TypeGPU)
 }
 
-// reportMissing tells of GPUs that the driver holds and yet said nothing of,
-// as of one that fell off the bus.
-func reportMissing(bus bus, log smiLog, f *collector.Findings) {
+const noGPU = "there is no NVIDIA GPU on the PCI bus"
+
+func (c Collector) addHardware(root *host.Root, bus bus, state string, f *collector.Findings) {
+	s := bus.subtype(state)
+	kernelModules(root, s.Data, f)
+	f.Add(s)
+}
+
+// compare sets each GPU's state and tells of those that the driver holds and
+// yet said nothing of, as of one that fell off the bus. It reports whether the
+// reply is the host's: in a container it may be of the GPUs given to it alone.
+func (c Collector) compare(bus *bus, a reply, f *collector.Findings) (whole bool) {
+	whole = c.view.Files || len(bus.gpus) > 0
 	for _, g := range bus.gpus {
-		if g.driver != nvidiaDriver {
-			continue
-		}
-		told := slices.ContainsFunc(log.GPUs, func(s smiGPU) bool { return s.address() == g.address })
-		if !told {
-			f.Unread(SubtypeDevices+"/"+g.address, "nvidia-smi told nothing of it")
-		}
-	}
-}
-
-// ask runs the first nvidia-smi that can tell something. Unless the state is
-// DriverAnswering, the reason tells why not; with it, a reason is a warning.
-func (c Collector) ask(ctx context.Context, root *host.Root) (log smiLog, state, reason string) {
-	state, reason = DriverNotAsked, "nvidia-smi not found: GPUs are known from the PCI bus alone"
-	for _, p := range places(c.view, c.hint, c.path) {
-		if !p.exists(root) {
-			continue
-		}
-		a := runChild(ctx, p)
+		state := a.state
 		switch {
-		case a.startErr != nil:
-			reason = fmt.Sprintf("nvidia-smi cannot be started: %s: %v", p.name(), a.startErr)
-			continue
-		case a.hung:
-			return log, DriverNotAnswering, fmt.Sprintf("driver not answering: %s gave no answer within %v", p.name(), a.took)
+		case g.driver != nvidiaDriver:
+			state = DriverNotBound
+		case a.state != DriverAnswering || a.log.tellsOf(g.address):
+		case c.view.Files:
+			state = DriverNotAnswering
+			f.Unread(SubtypeDevices+"/"+g.address, "nvidia-smi told nothing of it")
+		default:
+			state, whole = DriverNotAsked, false
+			f.Unread(SubtypeDevices+"/"+g.address, "it was not given to this container")
 		}
-		parsed, err := parseSMI(a.out)
-		if err == nil {
-			parsed.source = p.name()
-			return parsed, DriverAnswering, a.ending()
-		}
-		state = DriverNotAnswering
-		reason = fmt.Sprintf("driver not answering: %s %s: %s", p.name(), a.ending(), a.firstLine())
-		if a.code == 0 && !a.flooded {
-			reason = fmt.Sprintf("%s told no valid XML: %v", p.name(), err)
-		}
-		if !a.otherMayAnswer() {
-			break
-		}
+		g.data[KeyState] = measurement.Str(state)
 	}
-	return log, state, reason
-}
-
-// unbound lists the drivers that hold the GPUs, where none is nvidia's.
-func (b bus) unbound() string {
-	counts := map[string]int{}
-	for _, g := range b.gpus {
-		if g.driver == nvidiaDriver {
-			return ""
-		}
-		counts[g.driver]++
-	}
-	var held []string
-	for d, n := range counts {
-		if d == "" {
-			d = "no driver"
-		}
-		held = append(held, fmt.Sprintf("%d by %s", n, d))
-	}
-	slices.Sort(held)
-	return strings.Join(held, ", ")
+	return whole
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/NVIDIA/aicr/pkg/collector"
@@ -32,14 +32,6 @@ type bus struct {
 	virtualFunctions int
 }
 
-type pciGPU struct {
-	// address is as in sysfs: 0000:3b:00.0.
-	address string
-	// driver is the name of the driver bound, or "".
-	driver string
-	data   map[string]measurement.Reading
-}
-
 // readBus finds the GPUs, in order of address. A host without a PCI bus has
 // none; one whose sysfs cannot be read is an error.
 func readBus(root *host.Root, f *collector.Findings) (bus, error) {
@@ -55,7 +47,7 @@ func readBus(root *host.Root, f *collector.Findings) (bus, error) {
 	}
 	for _, e := range entries {
 		if err := b.add(root, e.Name(), f); err != nil {
-			f.Unread(SubtypeHardware+"/"+e.Name(), err.Error())
+			f.Unread(SubtypeHardware+"/"+e.Name(), host.Reason(err))
 		}
 	}
 	return b, nil
@@ -90,43 +82,54 @@ func (b *bus) add(root *host.Root, address string, f *collector.Findings) error 
 	g := pciGPU{address: address, data: map[string]measurement.Reading{
 		"class": measurement.Str(class), "vendor": measurement.Str(vendor),
 	}}
-	unread := func(key string, err error) {
-		f.Unread(SubtypeHardware+"/"+address+"/"+key, err.Error())
-	}
+	d := deviceReader{dir: dev, data: g.data, unread: func(key string, err error) {
+		f.Unread(SubtypeHardware+"/"+address+"/"+key, host.Reason(err))
+	}}
 	if id, err := dev.ReadString("device"); err != nil {
-		unread("device", err)
+		d.unread("device", err) // every device has one
 	} else {
 		g.data["device"] = measurement.Str(id)
 	}
-	// -1 tells that the device belongs to no NUMA node.
-	if text, err := dev.ReadString("numa_node"); err == nil {
-		node, err := strconv.Atoi(text)
-		if err != nil {
-			unread("numa-node", err)
-		} else if node >= 0 {
-			g.data["numa-node"] = measurement.Int(node)
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		unread("numa-node", err)
-	}
-	if g.driver, err = dev.LinkName("driver"); err == nil {
+	if g.driver = d.link("driver", "driver"); g.driver != "" {
 		g.data["driver"] = measurement.Str(g.driver)
-	} else if g.driver = ""; !errors.Is(err, fs.ErrNotExist) {
-		unread("driver", err)
 	}
+	d.numaNode()
+	d.iommuGroup()
+	d.pcieLink("", "current_link_speed", "current_link_width")
+	d.pcieLink("-max", "max_link_speed", "max_link_width")
 	b.gpus = append(b.gpus, g)
 	return nil
 }
 
-// subtype reports the GPUs; driverState is "" where there are none.
-func (b bus) subtype(driverState string) measurement.Subtype {
+// unbound lists the drivers that hold the GPUs, where none is nvidia's.
+func (b bus) unbound() string {
+	counts := map[string]int{}
+	for _, g := range b.gpus {
+		if g.driver == nvidiaDriver {
+			return ""
+		}
+		counts[g.driver]++
+	}
+	var held []string
+	for d, n := range counts {
+		if d == "" {
+			d = "no driver"
+		}
+		held = append(held, fmt.Sprintf("%d by %s", n, d))
+	}
+	slices.Sort(held)
+	return strings.Join(held, ", ")
+}
+
+// subtype reports the GPUs. The state of each was set before.
+func (b bus) subtype(state string) measurement.Subtype {
 	s := measurement.Subtype{
 		Name:    SubtypeHardware,
 		Data:    map[string]measurement.Reading{KeyCount: measurement.Int(len(b.gpus))},
 		Context: map[string]string{"source": "/" + busDir},
 	}
-	if driverState != "" {
-		s.Data[KeyDriverState] = measurement.Str(driverState)
+	if len(b.gpus) > 0 {
+		s.Data[KeyState] = measurement.Str(state)
 	}
 	if b.virtualFunctions > 0 {
 		s.Data["virtual-functions"] = measurement.Int(b.virtualFunctions)

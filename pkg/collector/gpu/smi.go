@@ -13,23 +13,11 @@ import (
 // smiLog is what "nvidia-smi -q -x" prints, in every version of its DTD (v11
 // to v13, and drivers before that, which name none). Values are as printed.
 type smiLog struct {
-	Driver, CUDA, Attached string
-	GPUs                   []smiGPU
+	// record's parts are the GPUs.
+	record
+
 	// source is the file that was run.
 	source string
-}
-
-type smiGPU struct {
-	ID           string `xml:"id,attr"`
-	Product      string `xml:"product_name"`
-	Architecture string `xml:"product_architecture"`
-	UUID         string `xml:"uuid"`
-	VBIOS        string `xml:"vbios_version"`
-	BusID        string `xml:"pci>pci_bus_id"`
-	MemoryTotal  string `xml:"fb_memory_usage>total"`
-	ECC          string `xml:"ecc_mode>current_ecc"`
-	MIG          string `xml:"mig_mode>current_mig"`
-	Persistence  string `xml:"persistence_mode"`
 }
 
 const smiRoot = "nvidia_smi_log"
@@ -39,7 +27,7 @@ const smiRoot = "nvidia_smi_log"
 // where, and gives nothing.
 func parseSMI(text []byte) (smiLog, error) {
 	d := xml.NewDecoder(bytes.NewReader(text))
-	log, err := decodeSMI(d)
+	r, err := decodeSMI(d)
 	if err != nil {
 		var syntax *xml.SyntaxError
 		switch {
@@ -51,59 +39,31 @@ func parseSMI(text []byte) (smiLog, error) {
 		line, column := d.InputPos()
 		return smiLog{}, fmt.Errorf("line %d, column %d: %w", line, column, err)
 	}
-	return log, nil
+	return smiLog{record: r}, nil
 }
 
-func decodeSMI(d *xml.Decoder) (smiLog, error) {
-	var log smiLog
-	inRoot := false
+func decodeSMI(d *xml.Decoder) (record, error) {
 	for {
-		t, err := d.Token()
+		token, err := d.Token()
 		if err != nil {
-			return log, err
+			return record{}, err
 		}
-		switch t := t.(type) {
-		case xml.StartElement:
-			if !inRoot {
-				if t.Name.Local != smiRoot {
-					return log, fmt.Errorf("<%s> in place of <%s>", t.Name.Local, smiRoot)
-				}
-				inRoot = true
-				continue
-			}
-			if err := log.element(d, t); err != nil {
-				return log, err
-			}
-		case xml.EndElement:
-			return log, nil // elements inside were read whole
+		t, ok := token.(xml.StartElement)
+		switch {
+		case !ok:
+			continue
+		case t.Name.Local != smiRoot:
+			return record{}, fmt.Errorf("<%s> in place of <%s>", t.Name.Local, smiRoot)
 		}
+		return decodeRecord(d, smiRoot)
 	}
 }
 
-func (l *smiLog) element(d *xml.Decoder, t xml.StartElement) error {
-	switch t.Name.Local {
-	case "driver_version":
-		return d.DecodeElement(&l.Driver, &t)
-	case "cuda_version":
-		return d.DecodeElement(&l.CUDA, &t)
-	case "attached_gpus":
-		return d.DecodeElement(&l.Attached, &t)
-	case "gpu":
-		var g smiGPU
-		if err := d.DecodeElement(&g, &t); err != nil {
-			return err
-		}
-		l.GPUs = append(l.GPUs, g)
-		return nil
-	}
-	return d.Skip()
-}
-
-// address returns the PCI address as sysfs writes it, or "" where nvidia-smi
-// told none. nvidia-smi writes eight digits of domain, in capitals.
-func (g smiGPU) address() string {
-	for _, s := range []string{g.BusID, g.ID} {
-		domain, rest, ok := strings.Cut(strings.TrimSpace(s), ":")
+// addressOf returns a GPU's PCI address as sysfs writes it, or "" where
+// nvidia-smi told none. nvidia-smi writes eight digits of domain, in capitals.
+func addressOf(gpu record) string {
+	for _, path := range []string{"pci/pci_bus_id", "@id"} {
+		domain, rest, ok := strings.Cut(strings.TrimSpace(gpu.text[path]), ":")
 		n, err := strconv.ParseUint(domain, 16, 32)
 		if ok && err == nil {
 			return fmt.Sprintf("%04x:%s", n, strings.ToLower(rest))
@@ -112,32 +72,12 @@ func (g smiGPU) address() string {
 	return ""
 }
 
-// sense tells what a printed value means.
-type sense int
-
-const (
-	isValue sense = iota
-	// isAbsent: the GPU or the driver does not have it.
-	isAbsent
-	// isUnreadable: the driver did not tell.
-	isUnreadable
-)
-
-// judge returns the bare value and what it means. nvidia-smi writes errors
-// (nvmlErrorString's) in brackets, and some without.
-func judge(printed string) (string, sense) {
-	v := strings.TrimSpace(printed)
-	bare, opened := strings.CutPrefix(v, "[")
-	bare, closed := strings.CutSuffix(bare, "]")
-	switch strings.ToLower(bare) {
-	case "", "n/a", "not supported", "requested functionality has been deprecated":
-		return "", isAbsent
-	case "err!", "error", "unknown", "unknown error", "not found", "function not found", "gpu is lost",
-		"gpu requires reset", "insufficient permissions", "no permission", "timeout":
-		return bare, isUnreadable
+// tellsOf reports whether the GPU at that address is among those told of.
+func (l smiLog) tellsOf(address string) bool {
+	for _, gpu := range l.parts {
+		if addressOf(gpu) == address {
+			return true
+		}
 	}
-	if opened && closed {
-		return bare, isUnreadable
-	}
-	return v, isValue
+	return false
 }

@@ -1,12 +1,13 @@
 package gpu
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/NVIDIA/aicr/pkg/collector"
 	"github.com/NVIDIA/aicr/pkg/collector/host/hosttest"
@@ -28,8 +29,9 @@ func report(t testing.TB, text []byte) collector.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	log.source = "/usr/bin/nvidia-smi"
 	var f collector.Findings
-	log.report(&f)
+	log.report(&f, true)
 	return f.Result(measurement.TypeGPU)
 }
 
@@ -40,44 +42,9 @@ func TestSMIReportsNumbersAndNothingUnreadAsZero(t *testing.T) {
 }
 
 func TestSMIReadsRealFiles(t *testing.T) {
-	type gpu struct{ driver, cuda, address, product, memory, ecc, mig string }
-	want := map[string]gpu{
-		"a100-sxm4-v12.xml":        {"535.54.03", "12.2", "0000:01:00.0", "NVIDIA A100-SXM4-80GB", "81920", "Enabled", "Enabled"},
-		"a10g.xml":                 {"515.105.01", "11.7", "0000:00:1e.0", "NVIDIA A10G", "23028", "Enabled", "absent"},
-		"dual_a5000-v13.xml":       {"590.44.01", "13.1", "0000:81:00.0", "NVIDIA RTX A5000", "24564", "Disabled", "absent"},
-		"quadro-p400.xml":          {"418.43", "10.1", "0000:43:00.0", "Quadro P400", "1998", "absent", "absent"},
-		"rtx-3060-v12.xml":         {"570.124.04", "12.8", "0000:2d:00.0", "NVIDIA GeForce RTX 3060", "12288", "absent", "absent"},
-		"rtx-4000-sff-ada-v13.xml": {"595.84", "13.2", "0000:06:00.0", "NVIDIA RTX 4000 SFF Ada Generation", "20475", "Disabled", "absent"},
-		"tesla-t4.xml":             {"515.105.01", "11.7", "0000:00:1e.0", "Tesla T4", "15360", "Enabled", "absent"},
-	}
-	got := map[string]gpu{}
 	for _, f := range hosttest.Shared(t, "nvidia-smi/*.xml") {
-		r := report(t, read(t, f))
-		s := measurement.Snapshot{Measurements: r.Measurements}
-		smi, _ := s.Subtype(measurement.TypeGPU, SubtypeSMI)
-		devices, _ := s.Subtype(measurement.TypeGPU, SubtypeDevices)
-		first := devices.Items[0].Data
-		text := func(data map[string]measurement.Reading, key string) string {
-			if r, ok := data[key]; ok {
-				return r.String()
-			}
-			return "absent"
-		}
-		got[filepath.Base(f)] = gpu{
-			text(smi.Data, "driver-version"), text(smi.Data, "cuda-version"), text(first, "pci-address"), text(first, "product"),
-			text(first, "memory-total-mib"), text(first, "ecc-mode"), text(first, "mig-mode"),
-		}
-		// Of the A100's file, all but the first of four GPUs was cut out.
-		wantState := measurement.StateOK
-		if strings.Contains(f, "a100") {
-			wantState = measurement.StatePartial
-		}
-		if r.Status.State != wantState {
-			t.Errorf("%s: %+v", f, r.Status)
-		}
-	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(gpu{})); diff != "" {
-		t.Error(diff)
+		name := strings.TrimSuffix(filepath.Base(f), ".xml")
+		hosttest.Golden(t, "real/"+name+".golden.yaml", report(t, read(t, f)))
 	}
 }
 
@@ -94,7 +61,7 @@ func TestSMICutOrMalformedIsAnErrorThatTellsWhere(t *testing.T) {
 		"bad bytes":          {strings.Replace(whole, "Hopper", "\xff\xfe", 1), "invalid UTF-8"},
 	} {
 		log, err := parseSMI([]byte(c.text))
-		if err == nil || !strings.Contains(err.Error(), c.want) || len(log.GPUs) > 0 || log.Driver != "" {
+		if err == nil || !strings.Contains(err.Error(), c.want) || len(log.parts) > 0 {
 			t.Errorf("%s: %v, want %q; %+v", name, err, c.want, log)
 		}
 	}
@@ -103,16 +70,8 @@ func TestSMICutOrMalformedIsAnErrorThatTellsWhere(t *testing.T) {
 func TestSMIPassesOverTextAround(t *testing.T) {
 	whole := string(read(t, "testdata/h100-v13.xml"))
 	log, err := parseSMI([]byte("WARNING: something\n" + whole + "\nWARNING: infoROM is corrupted & more <\n"))
-	if err != nil || len(log.GPUs) != 2 {
-		t.Errorf("%d GPUs, %v", len(log.GPUs), err)
-	}
-}
-
-func TestSMIRealInvalidFileIsAnError(t *testing.T) {
-	for _, f := range hosttest.Shared(t, "nvidia-smi/*.invalid") {
-		if _, err := parseSMI(read(t, f)); err == nil {
-			t.Error(f)
-		}
+	if err != nil || len(log.parts) != 2 {
+		t.Errorf("%d GPUs, %v", len(log.parts), err)
 	}
 }
 
@@ -126,6 +85,7 @@ func TestJudgeTellsAbsentFromUnreadable(t *testing.T) {
 		"Requested functionality has been deprecated": {"", isAbsent},
 		"ERR!": {"ERR!", isUnreadable}, "Unknown Error": {"Unknown Error", isUnreadable}, "[Unknown Error]": {"Unknown Error", isUnreadable},
 		"[GPU is lost]": {"GPU is lost", isUnreadable}, "GPU is lost": {"GPU is lost", isUnreadable}, "[Some later error]": {"Some later error", isUnreadable},
+		"Corrupted infoROM":          {"Corrupted infoROM", isUnreadable},
 		"[Insufficient Permissions]": {"Insufficient Permissions", isUnreadable},
 		"[open":                      {"[open", isValue},
 	} {
@@ -141,7 +101,7 @@ func TestAddressIsAsInSysfs(t *testing.T) {
 		"00000000:3B:00.0": "0000:3b:00.0", "0000:3B:00.0": "0000:3b:00.0", "00000008:01:00.0": "0008:01:00.0",
 		"00010000:01:00.0": "10000:01:00.0", "": "", "N/A": "", "xyz:01:00.0": "",
 	} {
-		if got := (smiGPU{ID: id}).address(); got != want {
+		if got := addressOf(record{text: map[string]string{"@id": id}}); got != want {
 			t.Errorf("%q: %q", id, got)
 		}
 	}
@@ -151,6 +111,7 @@ func FuzzParseSMI(f *testing.F) {
 	for _, name := range []string{"h100-v13", "gb200-v12", "old"} {
 		f.Add(read(f, "testdata/"+name+".xml"))
 	}
+	f.Add([]byte(hosttest.Archive(f, "testdata/hosts/h100-mig.txtar")["smi.xml"]))
 	f.Add([]byte("<nvidia_smi_log><gpu><gpu></gpu></gpu></nvidia_smi_log>"))
 	f.Add([]byte("<nvidia_smi_log><attached_gpus>0</attached_gpus>"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -159,18 +120,73 @@ func FuzzParseSMI(f *testing.F) {
 			return
 		}
 		var findings collector.Findings
-		log.report(&findings)
+		log.report(&findings, true)
 		s := measurement.Snapshot{Measurements: findings.Result(measurement.TypeGPU).Measurements}
 		s.Normalize()
-		devices, ok := s.Subtype(measurement.TypeGPU, SubtypeDevices)
-		if !ok || len(devices.Items) != len(log.GPUs) {
-			t.Errorf("%d items of %d GPUs", len(devices.Items), len(log.GPUs))
+		if _, err := yaml.Marshal(s); err != nil {
+			t.Error(err)
 		}
-		for i, g := range log.GPUs {
-			m := devices.Items[i].Data["memory-total-mib"]
-			if m.Equal(measurement.Int(0)) && !strings.HasPrefix(strings.TrimLeft(strings.TrimSpace(g.MemoryTotal), "+-"), "0") {
-				t.Errorf("%q reads as zero", g.MemoryTotal)
+		devices, ok := s.Subtype(measurement.TypeGPU, SubtypeDevices)
+		if !ok || len(devices.Items) != len(log.parts) {
+			t.Errorf("%d items of %d GPUs", len(devices.Items), len(log.parts))
+		}
+		for i, gpu := range log.parts {
+			for _, field := range deviceFields {
+				printed := field.printed(gpu)
+				if devices.Items[i].Data[field.key].Equal(measurement.Int(0)) && strings.Trim(printed, " \n\t0."+field.unit) != "" {
+					t.Errorf("%s: %q reads as zero", field.key, printed)
+				}
 			}
 		}
 	})
+}
+
+func FuzzParseLink(f *testing.F) {
+	for _, s := range []string{"32.0 GT/s PCIe", "2.5 GT/s", "8 GT/s", "Unknown", "Unknown speed", "0x1p3 GT/s", "16", "63"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if speed, err := parseLinkSpeed(text); err == nil && (speed < 0 || math.IsInf(speed, 0) || text[0] < '0' || text[0] > '9') {
+			t.Errorf("%q reads as %v", text, speed)
+		}
+		if lanes, err := parseLinkWidth(text); err == nil && (lanes < 1 || lanes > 32) {
+			t.Errorf("%q reads as %d lanes", text, lanes)
+		}
+	})
+}
+
+func TestSMIDeepNestingIsAnError(t *testing.T) {
+	deep := "<nvidia_smi_log><gpu>" + strings.Repeat("<a>", 1e6)
+	if _, err := parseSMI([]byte(deep)); err == nil || !strings.Contains(err.Error(), "nested too deep") {
+		t.Error(err)
+	}
+	if log, err := parseSMI([]byte("<nvidia_smi_log>" + strings.Repeat("<gpu>", 1e4))); err == nil {
+		t.Error(log, "was read")
+	}
+}
+
+func TestGroupThatIsNotToldStandsForItsParts(t *testing.T) {
+	r := record{text: map[string]string{"remapped_rows": "[GPU is lost]", "fabric": "N/A", "a/b": "x"}}
+	for path, want := range map[string]string{
+		"remapped_rows/remapped_row_unc": "[GPU is lost]", "fabric/health/summary": "N/A", "a/b": "x", "a/c": "", "": "",
+	} {
+		if got := r.lookup(path); got != want {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
+func TestEveryFieldIsInTheSchemaAndItsText(t *testing.T) {
+	schema, text := string(read(t, "../../../docs/schema/snapshot.json")), string(read(t, "../../../docs/schema.md"))
+	for group, fields := range map[string][]field{"": deviceFields[:], "gpu.": firstGPUFields[:], "mig.<n>.": migFields[:]} {
+		for _, f := range fields {
+			told := group + strings.TrimPrefix(f.key, group)
+			if !strings.Contains(text, "`"+told+"`") {
+				t.Errorf("docs/schema.md does not tell of %s", told)
+			}
+			if group != "mig.<n>." && !strings.Contains(schema, `"`+f.key+`": {`) || !strings.Contains(schema, f.key) {
+				t.Errorf("docs/schema/snapshot.json does not tell of %s", told)
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -78,6 +79,28 @@ func TestReadFileRefusesWhatIsNoReadableFile(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
+	}
+}
+
+func TestReadHeadReadsNoMoreThanAskedFor(t *testing.T) {
+	r := open(t, hosttest.Tree(t, map[string]string{"large": "123456", "small": "1", "dir/x": ""}))
+	for name, want := range map[string]string{"large": "1234", "small": "1"} {
+		if got, err := r.ReadHead(name, 4); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if _, err := r.ReadHead("dir", 4); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Error(err)
+	}
+}
+
+func TestReasonLeavesOutThePath(t *testing.T) {
+	_, err := open(t, t.TempDir()).ReadFile("missing", 5)
+	if got := Reason(fmt.Errorf("read: %w", err)); got != "no such file or directory" {
+		t.Error(got)
+	}
+	if got := Reason(errors.New("x")); got != "x" {
+		t.Error(got)
 	}
 }
 

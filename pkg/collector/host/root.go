@@ -36,6 +36,16 @@ func (r *Root) Close() error { return r.root.Close() }
 // ReadFile returns a regular file's content. A file of more than limit bytes
 // is an error.
 func (r *Root) ReadFile(name string, limit int64) ([]byte, error) {
+	b, err := r.ReadHead(name, limit+1)
+	if err == nil && int64(len(b)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
+	}
+	return b, err
+}
+
+// ReadHead returns the first limit bytes of a regular file, or all of a
+// smaller one.
+func (r *Root) ReadHead(name string, limit int64) ([]byte, error) {
 	f, err := within(r, name, func(p string) (*os.File, error) {
 		// A FIFO without a writer must not block.
 		return r.root.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -49,14 +59,7 @@ func (r *Root) ReadFile(name string, limit int64) ([]byte, error) {
 	} else if !fi.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", name)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
-	}
-	return b, nil
+	return io.ReadAll(io.LimitReader(f, limit))
 }
 
 // ReadString returns a small file's content without the newline at its end.
@@ -94,6 +97,16 @@ func (r *Root) Stat(name string) (fs.FileInfo, error) { return within(r, name, r
 func (r *Root) LinkName(name string) (string, error) {
 	target, err := r.root.Readlink(path.Clean(name))
 	return path.Base(target), err
+}
+
+// Reason returns what went wrong in err without the operation and the path,
+// for where a key tells them.
+func Reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
 }
 
 // within runs op on name. [os.Root] follows the links that it can, at little

@@ -161,6 +161,11 @@ func TestWithoutANodeNameTheClusterIsRead(t *testing.T) {
 	r := k8s.New(s.client(), "").Collect(t.Context())
 	want := measurement.CollectorStatus{
 		State: measurement.StatePartial, Reason: "node: the node's name is not known",
+		Subtypes: []measurement.SubtypeStatus{
+			{Name: "daemonsets", State: measurement.StateOK}, {Name: "image", State: measurement.StateOK},
+			{Name: "node", State: measurement.StateFailed, Reason: "the node's name is not known"},
+			{Name: "policy", State: measurement.StateOK}, {Name: "server", State: measurement.StateOK}, {Name: "storageclass", State: measurement.StateOK},
+		},
 		Unread: []measurement.Unread{{Key: "node", Reason: "the node's name is not known"}},
 	}
 	if diff := cmp.Diff(want, r.Status); diff != "" {

@@ -1,5 +1,5 @@
 // Package os reads the operating system of a host: its release, kernel,
-// kernel command line, loaded modules and sysctls.
+// kernel command line, loaded modules, sysctls and the machine it runs on.
 //
 // The release is a file of the host's, the rest is the kernel's. From a
 // container that has files and namespaces of its own, only what is the host's
@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	stdos "os"
 	"runtime"
 	"strconv"
 
@@ -22,11 +23,12 @@ import (
 
 // The subtypes.
 const (
-	subtypeRelease = "release"
-	subtypeKernel  = "kernel"
-	subtypeGrub    = "grub"
-	subtypeKmod    = "kmod"
-	subtypeSysctl  = "sysctl"
+	subtypeRelease  = "release"
+	subtypeKernel   = "kernel"
+	subtypeGrub     = "grub"
+	subtypeKmod     = "kmod"
+	subtypeSysctl   = "sysctl"
+	subtypeHardware = "hardware"
 )
 
 // keySource is the context key that names the file or folder read.
@@ -56,12 +58,13 @@ func (c Collector) Collect(ctx context.Context) collector.Result {
 	if c.view.Files {
 		release(root, &f)
 	} else {
-		f.Unread(subtypeRelease, "only the container's files were seen, not the host's")
+		f.Skip(subtypeRelease, "only the container's files were seen, not the host's; run privileged to read it")
 		f.Because("only the container was seen: the host's release and the sysctls of its namespaces are left out; run privileged to read them")
 	}
 	kernel(root, &f)
 	commandLine(root, &f)
 	modules(root, &f)
+	hardware(root, stdos.Getpagesize(), &f)
 	sysctls(ctx, c.view, root, &f)
 	return f.Result(measurement.TypeOS)
 }
@@ -84,7 +87,7 @@ func release(root *host.Root, f *collector.Findings) {
 		f.Add(measurement.Subtype{Name: subtypeRelease, Data: data, Context: map[string]string{keySource: "/" + name}})
 		return
 	}
-	f.Unread(subtypeRelease, why(err))
+	f.Unread(subtypeRelease, host.Reason(err))
 }
 
 func kernel(root *host.Root, f *collector.Findings) {
@@ -98,7 +101,7 @@ func kernel(root *host.Root, f *collector.Findings) {
 			// Before Linux 6.1. This program runs on that kernel.
 			data[key] = measurement.Str(machine(runtime.GOARCH))
 		default:
-			f.Unread(subtypeKernel+"/"+key, why(err))
+			f.Unread(subtypeKernel+"/"+key, host.Reason(err))
 		}
 	}
 	f.Add(measurement.Subtype{Name: subtypeKernel, Data: data})
@@ -118,7 +121,7 @@ func machine(goarch string) string {
 func commandLine(root *host.Root, f *collector.Findings) {
 	text, err := root.ReadString("proc/cmdline")
 	if err != nil {
-		f.Unread(subtypeGrub, why(err))
+		f.Unread(subtypeGrub, host.Reason(err))
 		return
 	}
 	f.Add(grub(parseCommandLine(text)))
@@ -136,7 +139,7 @@ func modules(root *host.Root, f *collector.Findings) {
 		}
 	}
 	if err != nil {
-		f.Unread(subtypeKmod, why(err))
+		f.Unread(subtypeKmod, host.Reason(err))
 		return
 	}
 	names, bad := parseModules(text)
@@ -147,13 +150,4 @@ func modules(root *host.Root, f *collector.Findings) {
 		f.Unread(subtypeKmod+"/line "+strconv.Itoa(line), "not as in proc_modules(5)")
 	}
 	f.Add(s)
-}
-
-// why returns the reason in err without the path, which the key tells.
-func why(err error) string {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err.Error()
-	}
-	return err.Error()
 }

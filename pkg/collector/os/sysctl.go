@@ -23,7 +23,7 @@ const maxSysctl = 64 << 10
 func sysctls(ctx context.Context, view host.View, root *host.Root, f *collector.Findings) {
 	dir, err := root.Sub("proc/sys")
 	if err != nil {
-		f.Unread(subtypeSysctl, why(err))
+		f.Unread(subtypeSysctl, host.Reason(err))
 		return
 	}
 	defer func() { _ = dir.Close() }()
@@ -38,6 +38,9 @@ func sysctls(ctx context.Context, view host.View, root *host.Root, f *collector.
 	leftOut := "counters, triggers, random values, keys; interfaces without a device"
 	if own := ownNamespaces(view); own != "" {
 		leftOut += "; settings of the container's own namespaces: " + own
+		if !view.Files {
+			f.Unread(subtypeSysctl, "only the container's "+own+" namespaces were seen, not the host's; run privileged to read their settings")
+		}
 	}
 	f.Add(measurement.Subtype{Name: subtypeSysctl, Data: w.data, Context: map[string]string{
 		keySource: "/proc/sys", "left-out": leftOut,
@@ -108,7 +111,7 @@ func (w *sysctlWalk) read(dir *host.Root, name, p string) {
 }
 
 func (w *sysctlWalk) unread(p string, err error) {
-	w.findings.Unread(strings.TrimSuffix(subtypeSysctl+"/"+sysctlName(p), "/"), why(err))
+	w.findings.Unread(strings.TrimSuffix(subtypeSysctl+"/"+sysctlName(p), "/"), host.Reason(err))
 }
 
 // writeOnly tells a trigger, such as vm.compact_memory, which nobody can read.

@@ -60,6 +60,8 @@ func (f sysctlFilter) leavesOut(p string) bool {
 		"kernel/hung_task_detect_count", "kernel/ns_last_pid", "kernel/pty/nr",
 		"net/netfilter/nf_conntrack_count":
 		return true // counters
+	case "kernel/perf_event_max_sample_rate":
+		return true // the kernel lowers it by what it measured
 	case "vm/drop_caches", "vm/compact_memory", "fs/xfs/stats_clear", "net/ipv4/route/flush", "net/ipv6/route/flush":
 		return true // triggers; old kernels let some be read
 	case "vm/stat_refresh":

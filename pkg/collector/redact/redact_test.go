@@ -32,6 +32,17 @@ func TestValueTakesOutWhatLooksLikeASecret(t *testing.T) {
 		{"image", "me:hunter2@pause:3.9@sha256:0123", redact.Marker + "@pause:3.9@sha256:0123"},
 		{"systemd.setenv", "GH_TOKEN=hunter2,x", "GH_TOKEN=" + redact.Marker},
 		{"systemd.setenv", "LANG=C", "LANG=C"},
+		{"ignition.config.url", "https://h/c?se=2026&sig=hunter2", "https://h/c?se=2026&sig=" + redact.Marker},
+		{"proxy-authorization", "Basic hunter2", redact.Marker},
+		{"plain", "nvapi-" + strings.Repeat("x", 20), redact.Marker},
+		{"plain", "a,ghp_" + strings.Repeat("x", 36) + ",b", "a," + redact.Marker + ",b"},
+		{"plain", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.x-y_z", redact.Marker},
+		{"systemd.run", "agentd --token hunter2 --listen :80", "agentd --token " + redact.Marker + " --listen :80"},
+		{"systemd.run", "curl -H 'Authorization: Bearer hunter2' http://h/", "curl -H 'Authorization: " + redact.Marker + "' http://h/"},
+		{"systemd.run", "curl -H 'x: bearer hunter2'", "curl -H 'x: bearer " + redact.Marker + "'"},
+		{"dyndbg", "file drivers/usb/* +p", "file drivers/usb/* +p"},
+		{"design", "on", "on"},
+		{"plain", "hf_short", "hf_short"},
 	} {
 		if got := redact.Value(c.name, c.value); got != c.want {
 			t.Errorf("Value(%q, %q) = %q, want %q", c.name, c.value, got, c.want)

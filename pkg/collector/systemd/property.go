@@ -75,7 +75,7 @@ func (r readings) add(name string, value any) {
 	case bool:
 		r[name] = measurement.Bool(v)
 	case string:
-		r.text(name, hide(v))
+		r.text(name, redact.Value("", v))
 	case int32:
 		r[name] = measurement.Int(v)
 	case int64:
@@ -122,7 +122,7 @@ func (r readings) list(name string, list []string) {
 	if name == "Environment" {
 		for _, assignment := range list {
 			variable, value, _ := strings.Cut(assignment, "=")
-			r[measurement.Key(name+"."+variable)] = measurement.Str(hide(redact.Value(variable, value)))
+			r[measurement.Key(name+"."+variable)] = measurement.Str(redact.Value(variable, value))
 		}
 		return
 	}
@@ -187,21 +187,11 @@ func environmentFiles(list [][]any) string {
 func words(list []string) string {
 	out := make([]string, len(list))
 	for i, w := range list {
-		if out[i] = hide(w); w == "" || strings.ContainsAny(w, " \t\r\n\"") {
+		if out[i] = redact.Value("", w); w == "" || strings.ContainsAny(w, " \t\r\n\"") {
 			out[i] = strconv.Quote(out[i])
 		}
 	}
 	return strings.Join(out, " ")
-}
-
-// hide redacts a text, also where it is a command line as a whole, such as
-// what a shell is given to run or KUBELET_EXTRA_ARGS.
-func hide(text string) string {
-	words := strings.Fields(text)
-	if hidden := redact.Args(words); !slices.Equal(words, hidden) {
-		return redact.Value("", strings.Join(hidden, " "))
-	}
-	return redact.Value("", text)
 }
 
 // cpuList writes a mask, its first bit the lowest, as Linux does: "0-3,8".

@@ -27,7 +27,7 @@ func TestPropertiesBecomeReadings(t *testing.T) {
 		"LoadState": measurement.Str("loaded"), "Restart": measurement.Str("always"), "OOMScoreAdjust": measurement.Int(-999), "UMask": measurement.Str("0022"),
 		"CPUShares": measurement.Int(1024), "TasksMax": measurement.Str("infinity"), "LimitNOFILE": measurement.Int(1 << 20),
 		"CPUAffinity": measurement.Str("0-1,3,15-16"), "Wants": measurement.Str("a b"), "DropInPaths": measurement.Str(`"/b c" /a ""`),
-		"ExecStart": measurement.Str(`/bin/sh -c "x --token [redacted] y"`), "ExecReload.1": measurement.Str("-@/bin/kill -HUP"),
+		"ExecStart": measurement.Str(`/bin/sh -c "x --token [redacted]\ty"`), "ExecReload.1": measurement.Str("-@/bin/kill -HUP"),
 	}
 	if diff := cmp.Diff(want, report(variants)); diff != "" {
 		t.Error(diff)

@@ -5,6 +5,7 @@ import (
 	stderrors "errors"
 	"fmt"
 
+	"github.com/NVIDIA/aicr/pkg/errors"
 	"github.com/NVIDIA/aicr/pkg/k8s/apierror"
 )
 
@@ -18,4 +19,28 @@ func apiError(err error, format string, args ...any) error {
 		return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 	}
 	return apierror.Wrap(err, format, args...)
+}
+
+// whenOver makes of a request's error what it is where ctx ended it. A context
+// with a cause of its own hands that to the transport, which knows nothing of
+// cancellation then and speaks of a server that cannot be reached.
+func whenOver(ctx context.Context, err error) error {
+	over := ctx.Err()
+	switch {
+	case err == nil, over == nil, stderrors.Is(err, over), errors.CodeOf(err) != errors.Unavailable:
+		return err
+	case stderrors.Is(over, context.DeadlineExceeded):
+		return errors.Wrap(errors.Timeout, err, "the time is over")
+	}
+	return fmt.Errorf("%s: %w", err.Error(), endOf(ctx))
+}
+
+// endOf returns why ctx is over: its error, and its cause where that is
+// another.
+func endOf(ctx context.Context) error {
+	over, cause := ctx.Err(), context.Cause(ctx)
+	if stderrors.Is(cause, over) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", over, cause)
 }

@@ -146,8 +146,8 @@ func (c Config) validateNames() error {
 	}{
 		{"RunID", c.RunID, false, validation.IsDNS1123Label},
 		{"Namespace", c.Namespace, false, validation.IsDNS1123Label},
-		{"NameBase", c.NameBase, true, validation.IsDNS1123Label},
-		{"JobName", c.JobName, true, validation.IsDNS1123Label},
+		{"NameBase", c.NameBase, true, isPrefix},
+		{"JobName", c.JobName, true, isPrefix},
 		{"ServiceAccountName", c.ServiceAccountName, true, validation.IsDNS1123Subdomain},
 		{"NodeName", c.NodeName, true, validation.IsDNS1123Subdomain},
 		{"RuntimeClassName", c.RuntimeClassName, true, validation.IsDNS1123Subdomain},
@@ -176,6 +176,15 @@ func (c Config) validateNames() error {
 		}
 	}
 	return nil
+}
+
+// isPrefix tells what is wrong with the start of a name. It may be longer than
+// a name, which cuts it.
+func isPrefix(s string) []string {
+	if strings.Contains(s, ".") {
+		return []string{"a prefix must not contain '.'"}
+	}
+	return validation.IsDNS1123Subdomain(s)
 }
 
 func (c Config) validateOutput() error {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	stderrors "errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -29,9 +29,9 @@ type Deployer struct {
 	invocationID string
 	log          *slog.Logger
 
-	deployed  atomic.Bool
-	ledger    ledger
-	cleanupMu sync.Mutex // one Cleanup at a time
+	deployed atomic.Bool
+	ledger   ledger
+	cleaning chan struct{} // holds a token while a Cleanup runs
 }
 
 // NewDeployer returns a Deployer of its own invocation ID. It sends no request
@@ -44,6 +44,7 @@ func NewDeployer(client kubernetes.Interface, config Config) *Deployer {
 		config:       c,
 		names:        c.names(),
 		invocationID: newInvocationID(),
+		cleaning:     make(chan struct{}, 1),
 		log:          c.Logger.With("run", c.RunID),
 	}
 }
@@ -59,85 +60,105 @@ func (d *Deployer) JobName() string { return d.names.job }
 
 // Deploy checks permissions and preconditions, ensures the namespace and
 // creates the run's objects. It does not roll back: after any failure the
-// caller's Cleanup removes what was created. A Deployer deploys once.
+// caller's Cleanup removes what was created. Nothing is created any more once
+// Cleanup was called. A Deployer deploys once.
 //
 // Errors: InvalidRequest for a faulty Config, before any request; Unauthorized
 // naming every missing permission; Conflict for a run ID used before; NotFound
-// for a runtime class that does not exist; otherwise what the server answered.
-func (d *Deployer) Deploy(ctx context.Context) error {
+// for a runtime class that does not exist; otherwise what the server answered,
+// joined where several requests failed.
+func (d *Deployer) Deploy(ctx context.Context) (err error) {
 	if err := d.config.Validate(); err != nil {
 		return err
+	}
+	defer func() { err = whenOver(ctx, err) }()
+	found, err := d.gate(ctx)
+	if err != nil {
+		return err
+	}
+	if d.ledger.isClosed() {
+		return d.cleanedUp()
 	}
 	if !d.deployed.CompareAndSwap(false, true) {
 		return errors.New(errors.Conflict, "run %q was already deployed by this Deployer", d.config.RunID).
 			WithAdvice("make a new Deployer with a new run ID")
-	}
-	found, err := d.gate(ctx)
-	if err != nil {
-		return err
 	}
 	d.config.Events.Emit(event.Event{Type: event.Gate, Namespace: d.config.Namespace, Message: "permissions and preconditions hold"})
 	if err := d.ensureNamespace(ctx, found.namespace); err != nil {
 		return err
 	}
 	if found.adopted {
-		_, err := d.createJob(ctx, d.config.ServiceAccountName)
-		return err
+		_, err = d.createJob(ctx, d.config.ServiceAccountName)
+	} else {
+		err = d.createOwn(ctx, found.maySetOwner)
 	}
-	return d.createOwn(ctx, found.maySetOwner)
+	if err == nil && d.ledger.isClosed() {
+		return d.cleanedUp() // while the last of it was created
+	}
+	return err
 }
 
 // createOwn creates the Job with an identity of its own. What can go with the
 // Job after a kill of this process is created after it and owned by it; the
 // agent waits for rights that arrive a moment later than its pod.
 func (d *Deployer) createOwn(ctx context.Context, maySetOwner bool) error {
-	// All of a group is tried: cancelling the rest would lose answers.
-	var first, second errgroup.Group
-	first.Go(func() error {
+	err := together(func() error {
 		_, err := create(ctx, d, kindServiceAccount, d.client.CoreV1().ServiceAccounts(d.config.Namespace), d.serviceAccount())
 		return err
-	})
-	first.Go(func() error {
+	}, func() error {
 		_, err := create(ctx, d, kindClusterRole, d.client.RbacV1().ClusterRoles(), d.clusterRole())
 		return err
 	})
-	if err := first.Wait(); err != nil {
+	if err != nil {
 		return err
 	}
-	second.Go(func() error {
+	return together(func() error {
 		_, err := create(ctx, d, kindClusterRoleBinding, d.client.RbacV1().ClusterRoleBindings(), d.clusterRoleBinding())
 		return err
-	})
-	second.Go(func() error {
+	}, func() error {
 		job, err := d.createJob(ctx, d.names.identity)
 		if err != nil {
 			return err
 		}
 		return d.createOwned(ctx, job, maySetOwner)
 	})
-	return second.Wait()
 }
 
 // createOwned creates what goes with the Job: the Role and its binding, and
 // the ServiceAccount's owner reference.
 func (d *Deployer) createOwned(ctx context.Context, job *batchv1.Job, maySetOwner bool) error {
 	owner := jobOwner(job)
-	var g errgroup.Group
-	g.Go(func() error {
+	return together(func() error {
 		_, err := create(ctx, d, kindRole, d.client.RbacV1().Roles(d.config.Namespace), d.role(owner))
 		if err != nil {
 			return err
 		}
 		_, err = create(ctx, d, kindRoleBinding, d.client.RbacV1().RoleBindings(d.config.Namespace), d.roleBinding(owner))
 		return err
-	})
-	if maySetOwner {
-		g.Go(func() error {
+	}, func() error {
+		if maySetOwner {
 			d.ownServiceAccount(ctx, owner)
-			return nil
-		})
+		}
+		return nil
+	})
+}
+
+// together does all at once and returns what failed, joined. None is cut short
+// by another's failure: that would lose answers.
+func together(fs ...func() error) error {
+	errs := make([]error, len(fs))
+	var wg sync.WaitGroup
+	for i, f := range fs {
+		wg.Go(func() { errs[i] = f() })
 	}
-	return g.Wait()
+	wg.Wait()
+	return stderrors.Join(errs...)
+}
+
+// cleanedUp is why a create does not start.
+func (d *Deployer) cleanedUp() error {
+	return errors.New(errors.Conflict, "run %q was cleaned up already: it creates nothing more", d.config.RunID).
+		WithAdvice("make a new Deployer with a new run ID")
 }
 
 func (d *Deployer) createJob(ctx context.Context, serviceAccount string) (*batchv1.Job, error) {

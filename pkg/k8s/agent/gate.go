@@ -32,7 +32,7 @@ func (d *Deployer) CheckPermissions(ctx context.Context) error {
 		return err
 	}
 	_, err := d.gate(ctx)
-	return err
+	return whenOver(ctx, err)
 }
 
 // findings are what the gate learnt that Deploy acts on.
@@ -102,7 +102,7 @@ func (d *Deployer) checkNamespace(ctx context.Context, missing *missingPermissio
 	}
 	if seen.absent {
 		caller := &callerReviewer{d: d}
-		return seen, missing.ask(ctx, caller, permission{verb: "create", resource: "namespaces", name: d.config.Namespace})
+		return seen, missing.ask(ctx, caller, permission{verb: "create", resource: "namespaces"})
 	}
 	if seen.object != nil && d.config.Privileged {
 		if level := seen.object.Labels[podSecurityLabel]; level == "baseline" || level == "restricted" {
@@ -122,8 +122,11 @@ func (d *Deployer) checkStagingFree(ctx context.Context) error {
 	_, err := d.client.CoreV1().ConfigMaps(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		return errors.New(errors.Conflict, "ConfigMap %s/%s, where the snapshot would be staged, exists already and is left as it is", ref.Namespace, ref.Name).
-			WithAdvice("run ID %q was used before: use a new one", d.config.RunID)
+		err := errors.New(errors.Conflict, "ConfigMap %s/%s, where the snapshot would be staged, exists already and is left as it is", ref.Namespace, ref.Name)
+		if ref.Name != StagingConfigMapName(d.config.RunID) {
+			return err.WithAdvice("choose another output, or say that it is not the run's own")
+		}
+		return err.WithAdvice("run ID %q was used before: use a new one", d.config.RunID)
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // a missing permission is told with the others
 		return nil
 	}

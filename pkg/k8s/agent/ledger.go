@@ -2,8 +2,12 @@ package agent
 
 import (
 	"context"
+	stderrors "errors"
+	"net"
+	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +43,10 @@ type record struct {
 	// answer told. Only a fake answers without a UID.
 	confirmed bool
 	uid       types.UID
+	// answered is closed when the create has ended, with whatever outcome.
+	answered chan struct{}
+	// lost says that the create's outcome is not known.
+	lost bool
 
 	get    func(ctx context.Context) (metav1.Object, error)
 	delete func(ctx context.Context, opts metav1.DeleteOptions) error
@@ -47,12 +55,23 @@ type record struct {
 func newRecord[T metav1.Object](c typedClient[T], kind, namespace, name string) *record {
 	return &record{
 		kind: kind, namespace: namespace, name: name,
+		answered: make(chan struct{}),
 		get: func(ctx context.Context) (metav1.Object, error) {
 			return c.Get(ctx, name, metav1.GetOptions{})
 		},
 		delete: func(ctx context.Context, opts metav1.DeleteOptions) error {
 			return c.Delete(ctx, name, opts)
 		},
+	}
+}
+
+// settled reports whether the create has ended.
+func (r *record) settled() bool {
+	select {
+	case <-r.answered:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -69,16 +88,46 @@ func (r *record) String() string {
 type ledger struct {
 	mu      sync.Mutex
 	records []*record
+	closed  bool
 }
 
-func (l *ledger) add(r *record) {
+// add records what is about to be created, unless the ledger is closed.
+func (l *ledger) add(r *record) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
 	l.records = append(l.records, r)
+	return true
 }
 
-// addOnce adds r unless an object of its kind and name is recorded.
-func (l *ledger) addOnce(r *record) {
+// close ends the creates: none starts after it.
+func (l *ledger) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+}
+
+func (l *ledger) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// await waits until every create has ended, at most until ctx is done.
+func (l *ledger) await(ctx context.Context) {
+	for _, r := range l.list() {
+		select {
+		case <-r.answered:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// observe adds an object that was seen, unless it is recorded already.
+func (l *ledger) observe(r *record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, x := range l.records {
@@ -93,6 +142,18 @@ func (l *ledger) confirm(r *record, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.confirmed, r.uid = true, uid
+}
+
+func (l *ledger) markLost(r *record, lost bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.lost = lost
+}
+
+func (l *ledger) isLost(r *record) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return r.lost
 }
 
 func (l *ledger) remove(r *record) {
@@ -133,19 +194,54 @@ func (l *ledger) identity(r *record) (uid types.UID, confirmed bool) {
 // goes. Every other error leaves the record, since the server may have
 // committed what it did not get to say.
 func create[T metav1.Object](ctx context.Context, d *Deployer, kind string, c typedClient[T], want T) (T, error) {
+	var none T
 	r := newRecord(c, kind, want.GetNamespace(), want.GetName())
-	d.ledger.add(r)
+	if !d.ledger.add(r) {
+		return none, d.cleanedUp()
+	}
+	defer close(r.answered)
+	if err := ctx.Err(); err != nil {
+		d.ledger.remove(r)
+		return none, apiError(err, "create %s", r)
+	}
+	ctx, cancel := outlasting(ctx)
+	defer cancel()
 	got, err := c.Create(ctx, want, metav1.CreateOptions{FieldManager: labels.AICR})
 	if apierrors.IsAlreadyExists(err) {
 		got, err = settle(ctx, d, c, r)
 	}
 	if err != nil {
-		var none T
+		d.ledger.markLost(r, mayHaveBeenDone(err))
 		return none, apiError(err, "create %s", r)
 	}
 	d.ledger.confirm(r, got.GetUID())
 	d.emit(event.Created, r, "")
 	return got, nil
+}
+
+// answerGrace is what a create under way gets when its caller's time is over:
+// one that we cut off could reach the server after Cleanup has looked.
+const answerGrace = 5 * time.Second
+
+// outlasting returns a context that ends answerGrace after ctx.
+func outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(answerGrace, cancel) })
+	return out, func() { stop(); cancel() }
+}
+
+// mayHaveBeenDone reports whether the error leaves open what the server did:
+// it is neither a refusal of the server's nor a failure to reach it at all.
+func mayHaveBeenDone(err error) bool {
+	var status apierrors.APIStatus
+	var dial *net.OpError
+	switch {
+	case stderrors.As(err, &status):
+		return status.Status().Code >= http.StatusInternalServerError
+	case stderrors.As(err, &dial):
+		return dial.Op != "dial"
+	}
+	return true
 }
 
 // settle decides an AlreadyExists. client-go repeats a create that was answered

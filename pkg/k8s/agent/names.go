@@ -12,9 +12,8 @@ func StagingConfigMapName(runID string) string { return "aicr-agent-snapshot-" +
 // scopedName joins a prefix and the run ID. The prefix is cut where both do
 // not fit, never the run ID, and no separator is left dangling.
 func scopedName(prefix, runID string) string {
-	if room := maxName - 1 - len(runID); len(prefix) > room {
-		prefix = prefix[:room]
-	}
+	room := max(0, maxName-1-len(runID)) // a run ID that is too long is refused elsewhere
+	prefix = prefix[:min(len(prefix), room)]
 	return strings.TrimRight(prefix, "-.") + "-" + runID
 }
 

@@ -14,6 +14,10 @@ import (
 	"github.com/NVIDIA/aicr/pkg/k8s/labels"
 )
 
+// namespaceTries is how often a change of the namespace that others overtook
+// is tried.
+const namespaceTries = 5
+
 // namespaceState is what the gate saw of the namespace. Not readable: neither
 // absent nor object is set, and the run goes on as if the namespace stood.
 type namespaceState struct {
@@ -44,7 +48,7 @@ func (d *Deployer) readNamespace(ctx context.Context) (namespaceState, error) {
 // ensureNamespace creates an absent namespace and labels one without an owner.
 // It never deletes one and never changes another owner's mark.
 func (d *Deployer) ensureNamespace(ctx context.Context, seen namespaceState) error {
-	for seen.absent {
+	for try := 1; seen.absent; try++ {
 		_, err := d.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
 			ObjectMeta: metav1.ObjectMeta{
 				Name:   d.config.Namespace,
@@ -58,6 +62,9 @@ func (d *Deployer) ensureNamespace(ctx context.Context, seen namespaceState) err
 		if !apierrors.IsAlreadyExists(err) {
 			return apiError(err, "create namespace %q", d.config.Namespace)
 		}
+		if try == namespaceTries {
+			return errors.New(errors.Conflict, "namespace %q is created and deleted by others again and again", d.config.Namespace)
+		}
 		// Somebody was faster, another run for instance.
 		if seen, err = d.readNamespace(ctx); err != nil {
 			return err
@@ -70,7 +77,7 @@ func (d *Deployer) ensureNamespace(ctx context.Context, seen namespaceState) err
 // pinned to the version that was read: an owner who marks the namespace in the
 // meantime keeps it.
 func (d *Deployer) labelNamespace(ctx context.Context, seen namespaceState) error {
-	for seen.object != nil {
+	for try := 1; seen.object != nil; try++ {
 		switch owner, ok := seen.object.Labels[labels.ManagedBy]; {
 		case owner == labels.AICR:
 			return nil
@@ -97,6 +104,9 @@ func (d *Deployer) labelNamespace(ctx context.Context, seen namespaceState) erro
 			return nil
 		case !apierrors.IsConflict(err):
 			return apiError(err, "label namespace %q", d.config.Namespace)
+		case try == namespaceTries:
+			d.warn("namespace %q could not be labelled %s=%s: others change it again and again; going on", d.config.Namespace, labels.ManagedBy, labels.AICR)
+			return nil
 		}
 		if seen, err = d.readNamespace(ctx); err != nil {
 			return err

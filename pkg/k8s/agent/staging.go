@@ -18,10 +18,11 @@ import (
 //
 // Errors: NotFound naming the ConfigMap and, where it exists, the missing
 // key; Conflict where the run owns the ConfigMap but another Job wrote it.
-func (d *Deployer) GetSnapshot(ctx context.Context) ([]byte, error) {
+func (d *Deployer) GetSnapshot(ctx context.Context) (_ []byte, err error) {
 	if err := d.config.Validate(); err != nil {
 		return nil, err
 	}
+	defer func() { err = whenOver(ctx, err) }()
 	ref := d.output()
 	cm, err := d.client.CoreV1().ConfigMaps(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
@@ -32,7 +33,7 @@ func (d *Deployer) GetSnapshot(ctx context.Context) ([]byte, error) {
 		}
 		return nil, err
 	}
-	if err := d.observe(cm); err != nil {
+	if err := d.observe(ctx, cm); err != nil {
 		return nil, err
 	}
 	data, err := document(cm)
@@ -44,16 +45,17 @@ func (d *Deployer) GetSnapshot(ctx context.Context) ([]byte, error) {
 }
 
 // observe records a staging ConfigMap that was read, so that Cleanup deletes
-// it by its UID. Only a Deployer that has created the Job may own it.
-func (d *Deployer) observe(cm *corev1.ConfigMap) error {
-	if !d.config.OwnsOutputConfigMap {
+// it by its UID, once it is proven to be this run's. A Deployer that deployed
+// nothing only reads.
+func (d *Deployer) observe(ctx context.Context, cm *corev1.ConfigMap) error {
+	if !d.config.OwnsOutputConfigMap || !d.deployed.Load() {
 		return nil
 	}
-	job := d.ledger.find(kindJob)
-	if job == nil {
-		return nil
+	ours, err := d.proven(ctx, cm)
+	if err != nil {
+		return err
 	}
-	if uid, confirmed := d.ledger.identity(job); confirmed && !ownedOnlyBy(cm, uid) {
+	if !ours {
 		return errors.New(errors.Conflict, "ConfigMap %s/%s belongs to another Job", cm.Namespace, cm.Name).
 			WithAdvice("run ID %q was used twice: use a new one", d.config.RunID)
 	}
@@ -61,11 +63,31 @@ func (d *Deployer) observe(cm *corev1.ConfigMap) error {
 	return nil
 }
 
+// proven reports whether the Job that this Deployer created wrote the
+// ConfigMap: its owner references name that Job or, where an older agent set
+// none, that Job is still the live one of its name, so that no other Job's
+// agent can have written what was read before.
+func (d *Deployer) proven(ctx context.Context, cm *corev1.ConfigMap) (bool, error) {
+	job := d.ledger.find(kindJob)
+	if job == nil {
+		return false, nil
+	}
+	uid, live := d.ledger.identity(job)
+	if !live || len(cm.OwnerReferences) == 0 {
+		var err error
+		if uid, live, err = d.liveJob(ctx, job); err != nil {
+			return false, err
+		}
+	}
+	return live && ownedOnlyBy(cm, uid), nil
+}
+
 // own puts the staging ConfigMap into the ledger, pinned to its UID.
 func (d *Deployer) own(cm *corev1.ConfigMap) {
 	r := newRecord(d.client.CoreV1().ConfigMaps(cm.Namespace), kindConfigMap, cm.Namespace, cm.Name)
 	r.confirmed, r.uid = true, cm.UID
-	d.ledger.addOnce(r)
+	close(r.answered)
+	d.ledger.observe(r)
 }
 
 // ownedOnlyBy reports whether every owner reference names that Job. An agent
@@ -87,14 +109,10 @@ func (d *Deployer) findStaging(ctx context.Context) error {
 	if !d.config.OwnsOutputConfigMap || d.ledger.find(kindConfigMap) != nil {
 		return nil
 	}
-	r := d.ledger.find(kindJob)
-	if r == nil {
+	if d.ledger.find(kindJob) == nil {
 		return nil // no Job, no agent
 	}
-	jobUID, err := d.liveJob(ctx, r)
-	if err != nil {
-		return err
-	}
+	// The ConfigMap first: the Job proves what was read before it.
 	ref := d.output()
 	cm, err := d.client.CoreV1().ConfigMaps(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {
@@ -105,8 +123,13 @@ func (d *Deployer) findStaging(ctx context.Context) error {
 		d.warn("ConfigMap %s/%s could not be looked for (forbidden) and may be left", ref.Namespace, ref.Name)
 		return nil
 	case err != nil:
-		return apiError(err, "look for ConfigMap %s/%s (the Job is kept until then)", ref.Namespace, ref.Name)
-	case jobUID == "" || cm.UID == "" || !ownedOnlyBy(cm, jobUID):
+		return apiError(err, "look for ConfigMap %s/%s", ref.Namespace, ref.Name)
+	}
+	ours, err := d.proven(ctx, cm)
+	if err != nil {
+		return err
+	}
+	if !ours || cm.UID == "" {
 		d.warn("ConfigMap %s/%s is left in place: it is not proven to be this run's", ref.Namespace, ref.Name)
 		return nil
 	}
@@ -114,26 +137,23 @@ func (d *Deployer) findStaging(ctx context.Context) error {
 	return nil
 }
 
-// liveJob returns the UID of the Job at the recorded name if this Deployer
-// created it, and "" otherwise. A create whose answer was lost is confirmed by
-// the Job's labels.
-func (d *Deployer) liveJob(ctx context.Context, r *record) (types.UID, error) {
+// liveJob returns the UID of the Job at the recorded name, and whether it is
+// the one that this Deployer created. A create whose answer was lost is
+// confirmed by the Job's labels.
+func (d *Deployer) liveJob(ctx context.Context, r *record) (types.UID, bool, error) {
 	live, err := r.get(ctx)
 	switch {
-	case apierrors.IsNotFound(err):
-		return "", nil
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // asking again will not help: nothing is proven
+		return "", false, nil
 	case err != nil:
-		return "", apiError(err, "read %s", r)
+		return "", false, apiError(err, "read %s", r)
 	}
 	uid, confirmed := d.ledger.identity(r)
-	switch {
-	case !confirmed && d.owns(live):
-		d.ledger.confirm(r, live.GetUID())
-		return live.GetUID(), nil
-	case confirmed && live.GetUID() == uid:
-		return uid, nil
+	if !confirmed && d.owns(live) {
+		uid, confirmed = live.GetUID(), true
+		d.ledger.confirm(r, uid)
 	}
-	return "", nil
+	return uid, confirmed && live.GetUID() == uid, nil
 }
 
 // document returns the snapshot's bytes from the key that the format names.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,7 +43,18 @@ func (d *Deployer) WaitForCompletion(ctx context.Context, timeout time.Duration)
 	if err != nil {
 		return err
 	}
-	err = d.until(ctx, timeout, d.jobWatch(), &batchv1.Job{}, func(e watch.Event) (bool, error) {
+	limited, cancel := withTimeout(ctx, timeout)
+	defer cancel()
+	err = d.untilJobDone(limited, uid)
+	if err == nil {
+		d.config.Events.Emit(event.Event{Type: event.Completed, Kind: kindJob, Namespace: d.config.Namespace, Name: d.names.job})
+	}
+	return d.describe(ctx, uid, err, fmt.Sprintf("Job %s/%s did not complete", d.config.Namespace, d.names.job))
+}
+
+// untilJobDone waits for the Job to complete. A Job that fails is a jobFailure.
+func (d *Deployer) untilJobDone(ctx context.Context, uid types.UID) error {
+	return d.until(ctx, d.jobWatch(), &batchv1.Job{}, func(e watch.Event) (bool, error) {
 		job, ok := e.Object.(*batchv1.Job)
 		if !ok || job.Name != d.names.job {
 			return false, nil
@@ -52,17 +64,6 @@ func (d *Deployer) WaitForCompletion(ctx context.Context, timeout time.Duration)
 		}
 		return jobDone(job)
 	})
-	var failed *jobFailure
-	switch {
-	case err == nil:
-		d.config.Events.Emit(event.Event{Type: event.Completed, Kind: kindJob, Namespace: d.config.Namespace, Name: d.names.job})
-		return nil
-	case stderrors.As(err, &failed):
-		return d.describeFailure(ctx, uid, failed)
-	case stderrors.Is(err, context.DeadlineExceeded):
-		return d.describeTimeout(ctx, uid, fmt.Sprintf("Job %s/%s did not complete", d.config.Namespace, d.names.job))
-	}
-	return err
 }
 
 // WaitForPodReady waits until the Job's pod is ready, or has already succeeded,
@@ -85,28 +86,56 @@ func (d *Deployer) WaitForPodReady(ctx context.Context, timeout time.Duration) e
 	})
 }
 
-// waitForPod waits until a condition holds for the Job's pod.
+// waitForPod waits until a condition holds for the Job's pod. The Job is
+// watched beside it: one that fails or goes may never have had a pod.
 func (d *Deployer) waitForPod(ctx context.Context, timeout time.Duration, what string, condition func(*corev1.Pod) (bool, error)) error {
 	uid, err := d.jobUID()
 	if err != nil {
 		return err
 	}
-	err = d.until(ctx, timeout, d.podWatch(), &corev1.Pod{}, func(e watch.Event) (bool, error) {
-		pod, ok := e.Object.(*corev1.Pod)
-		if !ok || !controlledBy(pod, uid) {
-			return false, nil
+	limited, cancel := withTimeout(ctx, timeout)
+	defer cancel()
+	g, both := errgroup.WithContext(limited)
+	jobOnly, podReached := context.WithCancel(both)
+	defer podReached()
+	g.Go(func() error {
+		err := d.untilJobDone(jobOnly, uid)
+		if err != nil && jobOnly.Err() != nil && both.Err() == nil {
+			return nil // the pod was faster
 		}
-		if e.Type == watch.Deleted {
-			return false, errors.New(errors.NotFound, "pod %s/%s was deleted", pod.Namespace, pod.Name)
-		}
-		return condition(pod)
+		return err // a Job that is complete says nothing of what is asked
 	})
+	g.Go(func() error {
+		defer podReached()
+		return d.until(both, d.podWatch(), &corev1.Pod{}, func(e watch.Event) (bool, error) {
+			pod, ok := e.Object.(*corev1.Pod)
+			if !ok || !controlledBy(pod, uid) {
+				return false, nil
+			}
+			if e.Type == watch.Deleted {
+				return false, errors.New(errors.NotFound, "pod %s/%s was deleted", pod.Namespace, pod.Name)
+			}
+			return condition(pod)
+		})
+	})
+	return d.describe(ctx, uid, g.Wait(), fmt.Sprintf("the pod of Job %s/%s did not %s", d.config.Namespace, d.names.job, what))
+}
+
+func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout > 0 {
+		return context.WithTimeout(ctx, timeout)
+	}
+	return context.WithCancel(ctx)
+}
+
+// describe adds to the error of a wait what the cluster tells of its cause.
+func (d *Deployer) describe(ctx context.Context, job types.UID, err error, what string) error {
 	var failed *jobFailure
 	switch {
 	case stderrors.As(err, &failed):
-		return d.describeFailure(ctx, uid, failed)
+		return d.describeFailure(ctx, job, failed)
 	case stderrors.Is(err, context.DeadlineExceeded):
-		return d.describeTimeout(ctx, uid, fmt.Sprintf("the pod of Job %s/%s did not %s", d.config.Namespace, d.names.job, what))
+		return d.describeTimeout(ctx, job, what)
 	}
 	return err
 }
@@ -114,12 +143,8 @@ func (d *Deployer) waitForPod(ctx context.Context, timeout time.Duration, what s
 // until runs a watch that survives a closed connection, an expired resource
 // version and a server that restarts, until the condition holds. An answer
 // that no waiting will change (forbidden) ends it.
-func (d *Deployer) until(ctx context.Context, timeout time.Duration, lw *cache.ListWatch, kind runtime.Object, condition watchtools.ConditionFunc) error {
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
+func (d *Deployer) until(ctx context.Context, lw *cache.ListWatch, kind runtime.Object, condition watchtools.ConditionFunc) error {
+	caller := ctx
 	ctx, refuse := context.WithCancelCause(ctx)
 	defer refuse(nil)
 	final := func(err error) {
@@ -147,10 +172,13 @@ func (d *Deployer) until(ctx context.Context, timeout time.Duration, lw *cache.L
 		return false, nil
 	}
 	_, err := watchtools.UntilWithSync(ctx, cache.ToListWatcherWithWatchListSemantics(watched, d.client), kind, precondition, condition)
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case caller.Err() != nil:
+		return endOf(caller)
 	}
-	return err
+	return context.Cause(ctx) // refused
 }
 
 func (d *Deployer) jobWatch() *cache.ListWatch {

@@ -5,7 +5,9 @@ package apierror
 import (
 	"context"
 	stderrors "errors"
+	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -15,9 +17,12 @@ import (
 )
 
 // Code classifies the error that a request to the API server ended with. An
-// error that has a code already keeps it; nil is "".
+// error that has a code already keeps it; nil is "". Timeout is the caller's own
+// limit, a context's deadline; a server, a gateway or a network that took too
+// long is Unavailable.
 func Code(err error) errors.Code {
 	var coded *errors.Error
+	var opErr *net.OpError
 	var netErr net.Error
 	var urlErr *url.Error
 	switch {
@@ -33,18 +38,31 @@ func Code(err error) errors.Code {
 		return errors.Conflict
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		return errors.InvalidRequest
-	case apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err):
+	case apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err),
+		apierrors.IsTimeout(err), Status(err) == http.StatusBadGateway, Status(err) == http.StatusGatewayTimeout:
 		return errors.Unavailable
-	case apierrors.IsTimeout(err), stderrors.Is(err, context.DeadlineExceeded):
+	case stderrors.As(err, &opErr): // before the deadline: a dialer's own limit claims to be one
+		return errors.Unavailable
+	case stderrors.Is(err, context.DeadlineExceeded):
 		return errors.Timeout
 	case stderrors.Is(err, context.Canceled):
 		return errors.Internal
 	case credentialsFailed(err):
 		return errors.Unauthorized
-	case stderrors.As(err, &netErr), stderrors.As(err, &urlErr):
+	case stderrors.As(err, &netErr), stderrors.As(err, &urlErr), stderrors.Is(err, io.ErrUnexpectedEOF):
 		return errors.Unavailable
 	}
 	return errors.Internal
+}
+
+// Status is the HTTP status that the API server, or a gateway before it,
+// answered with; 0 where err is no answer.
+func Status(err error) int {
+	var answer apierrors.APIStatus
+	if !stderrors.As(err, &answer) {
+		return 0
+	}
+	return int(answer.Status().Code)
 }
 
 // Wrap returns err with the code of Code and, where there is something to

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 )
 
@@ -30,9 +31,24 @@ func Tree(t testing.TB, files map[string]string) string {
 	return dir
 }
 
+// Archive returns the files of a host that is written down in a txtar file,
+// as Tree takes them.
+func Archive(t testing.TB, name string) map[string]string {
+	t.Helper()
+	a, err := txtar.ParseFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, f := range a.Files {
+		files[f.Name] = string(f.Data)
+	}
+	return files
+}
+
 func write(p, content string) error {
 	if target, ok := strings.CutPrefix(content, "-> "); ok {
-		return os.Symlink(target, p)
+		return os.Symlink(strings.TrimSpace(target), p)
 	}
 	if rest, ok := strings.CutPrefix(content, "script "); ok {
 		return os.WriteFile(p, []byte(rest), 0o755)
@@ -50,7 +66,7 @@ func Golden(t testing.TB, name string, v any) {
 	}
 	p := filepath.Join("testdata", name)
 	if flag.Lookup(flagUpdate).Value.String() == "true" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(p, got, 0o644); err != nil {
