@@ -235,7 +235,7 @@ func TestServerThatDoesNotAnswerIsLeftWithTheContext(t *testing.T) {
 	}
 }
 
-func dataOf(t *testing.T, n *corev1.Node) map[string]string {
+func subtypeOf(t *testing.T, n *corev1.Node) measurement.Subtype {
 	t.Helper()
 	r := k8s.New(fake.NewClientset(n), n.Name).Collect(t.Context())
 	s := measurement.Snapshot{Measurements: r.Measurements}
@@ -243,8 +243,13 @@ func dataOf(t *testing.T, n *corev1.Node) map[string]string {
 	if !ok {
 		t.Fatalf("%+v", r.Status)
 	}
+	return st
+}
+
+func dataOf(t *testing.T, n *corev1.Node) map[string]string {
+	t.Helper()
 	m := map[string]string{}
-	for k, v := range st.Data {
+	for k, v := range subtypeOf(t, n).Data {
 		m[k] = v.String()
 	}
 	return m
@@ -277,17 +282,17 @@ func TestRealNodesAreRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all []map[string]string
+		all := measurement.Measurement{Type: measurement.TypeK8s}
 		for _, n := range nodesIn(t, f, b) {
 			data := dataOf(t, &n)
-			all = append(all, data)
+			all.Subtypes = append(all.Subtypes, subtypeOf(t, &n))
 			if data["name"] != n.Name || data["condition.Ready"] == "" || data["container-runtime-version"] == "" {
 				t.Errorf("%s: %v", f, data)
 			}
 			kubelets[data["kubelet-version"]] = true
 			providers[data["provider"]+" "+data["instance-type"]] = true
 		}
-		hosttest.Golden(t, filepath.Base(f)+".golden.yaml", all)
+		hosttest.Golden(t, filepath.Base(f)+".golden.yaml", collector.Result{Measurements: []measurement.Measurement{all}, Status: measurement.CollectorStatus{State: measurement.StateOK}})
 	}
 	for _, want := range []string{"aws m5d.2xlarge", "azure Standard_D8s_v3", "digitalocean g-8vcpu-32gb"} {
 		if !providers[want] {

@@ -66,13 +66,13 @@ var summarised = [...]string{"kubernetes.io/hostname", "example.com/instance-id"
 
 func TestASmallClusterIsToldInFull(t *testing.T) {
 	gpu := corev1.Taint{Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule, TimeAdded: &metav1.Time{}}
-	hosttest.Golden(t, "small.golden.yaml", collect(t, 0,
+	hosttest.Golden(t, "small.golden.yaml", collector.Result{Measurements: collect(t, 0,
 		node("c", map[string]string{"zone": "b", "gpu": "", "kubernetes.io/hostname": "c"}, gpu,
 			corev1.Taint{Key: "maintenance", Effect: corev1.TaintEffectNoExecute}, corev1.Taint{Key: "maintenance", Effect: corev1.TaintEffectNoSchedule}),
 		node("a", map[string]string{"zone": "a", "kubernetes.io/hostname": "a"}),
 		node("b", map[string]string{"zone": "a", "gpu": "", "kubernetes.io/hostname": "b"}, gpu),
 		node("d", map[string]string{}),
-	).Measurements)
+	).Measurements, Status: measurement.CollectorStatus{State: measurement.StateOK}})
 }
 
 func TestNothingIsLostOfManyNodes(t *testing.T) {
@@ -204,7 +204,7 @@ func TestRealNodesAreToldInFull(t *testing.T) {
 		}
 		nodes := nodesIn(t, f, b)
 		s := collect(t, 0, nodes...)
-		hosttest.Golden(t, filepath.Base(f)+".golden.yaml", s.Measurements)
+		hosttest.Golden(t, filepath.Base(f)+".golden.yaml", collector.Result{Measurements: s.Measurements, Status: measurement.CollectorStatus{State: measurement.StateOK}})
 		got, err := topologytest.Read(s)
 		if err != nil {
 			t.Fatal(f, err)
