@@ -252,13 +252,21 @@ func (d *Deployer) askGrants(ctx context.Context, g *errgroup.Group, caller revi
 }
 
 // firstLacking returns the first permission that the subject does not hold.
+// All are asked for at once.
 func firstLacking(ctx context.Context, r reviewer, ps []permission) (*permission, error) {
-	for _, p := range ps {
-		if ok, err := r.allowed(ctx, p); err != nil || !ok {
-			return &p, err
-		}
+	held := make([]bool, len(ps))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, p := range ps {
+		g.Go(func() (err error) {
+			held[i], err = r.allowed(ctx, p)
+			return err
+		})
 	}
-	return nil, nil
+	err := g.Wait()
+	if i := slices.Index(held, false); err == nil && i >= 0 {
+		return &ps[i], nil
+	}
+	return nil, err
 }
 
 // checkAccount asks for what the agent does as the existing ServiceAccount. A
