@@ -75,7 +75,7 @@ func faults() []fault {
 		{name: "429, retry", codes: unavailable, strike: func(b *blow) (*http.Response, error) {
 			return b.answer(http.StatusTooManyRequests, false)
 		}},
-		{name: "504 but done", codes: []errors.Code{errors.Timeout}, strike: func(b *blow) (*http.Response, error) {
+		{name: "504 but done", codes: unavailable, strike: func(b *blow) (*http.Response, error) {
 			return b.answer(http.StatusGatewayTimeout, true)
 		}},
 		{name: "no answer, done late", codes: unavailable, at: isCreate, strike: func(b *blow) (*http.Response, error) {

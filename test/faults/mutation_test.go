@@ -13,30 +13,29 @@ import (
 
 // mutation is an edit that takes a guarantee away.
 type mutation struct {
-	name, file, from, to string
-	breaks               string // the promise that must be seen to be broken
+	name, file string
+	breaks     string // the promise that must be seen to be broken
+	edits      []edit
 }
+
+// edit replaces the one place where a file holds a text.
+type edit struct{ from, to string }
 
 func mutations() []mutation {
 	return []mutation{
-		{
-			name: "drop the precondition", file: "pkg/k8s/agent/cleanup.go", breaks: "(a)",
-			from: "metav1.NewUIDPreconditions(string(uid))", to: "nil",
-		},
-		{
-			name: "skip the invocation label", file: "pkg/k8s/labels/labels.go", breaks: "(a)",
-			from: "InvocationID: invocationID,", to: "",
-		},
-		{
-			name: "delete by name", file: "pkg/k8s/agent/cleanup.go", breaks: "(a)",
-			from: "if !confirmed {", to: "if false && !confirmed {",
-		},
-		{
-			name: "record after create", file: "pkg/k8s/agent/ledger.go", breaks: "(b)",
-			from: "\td.ledger.add(r)\n\tgot, err := c.Create(ctx, want, metav1.CreateOptions{FieldManager: labels.AICR})\n",
-			to: "\tgot, err := c.Create(ctx, want, metav1.CreateOptions{FieldManager: labels.AICR})\n" +
-				"\tif err == nil || apierrors.IsAlreadyExists(err) {\n\t\td.ledger.add(r)\n\t}\n",
-		},
+		{"drop the precondition", "pkg/k8s/agent/cleanup.go", "(a)", []edit{
+			{"metav1.NewUIDPreconditions(string(uid))", "nil"},
+		}},
+		{"skip the invocation label", "pkg/k8s/labels/labels.go", "(a)", []edit{
+			{"InvocationID: invocationID,", ""},
+		}},
+		{"delete by name", "pkg/k8s/agent/cleanup.go", "(a)", []edit{
+			{"if !confirmed {", "if false && !confirmed {"},
+		}},
+		{"record after create", "pkg/k8s/agent/ledger.go", "(b)", []edit{
+			{"\tif !d.ledger.add(r) {\n\t\treturn none, d.cleanedUp()\n\t}\n", ""},
+			{"\td.ledger.confirm(r, got.GetUID())\n\td.emit(", "\td.ledger.add(r)\n\td.ledger.confirm(r, got.GetUID())\n\td.emit("},
+		}},
 	}
 }
 
@@ -79,19 +78,23 @@ func (m mutation) overlay(t *testing.T, root string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(source), m.from); n != 1 {
-		t.Fatalf("%s holds %d times what is to be edited: %q", m.file, n, m.from)
+	text := string(source)
+	for _, e := range m.edits {
+		if n := strings.Count(text, e.from); n != 1 {
+			t.Fatalf("%s holds %d times what is to be edited: %q", m.file, n, e.from)
+		}
+		text = strings.Replace(text, e.from, e.to, 1)
 	}
 	dir := t.TempDir()
 	mutated, list := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(mutated, []byte(strings.Replace(string(source), m.from, m.to, 1)), 0o600); err != nil {
+	if err := os.WriteFile(mutated, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{file: mutated}})
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{file: mutated}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(list, text, 0o600); err != nil {
+	if err := os.WriteFile(list, replace, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return list
