@@ -66,8 +66,9 @@ type held struct {
 	free chan struct{}
 }
 
-// settle is what the client gets to make its next requests.
-const settle = 100 * time.Millisecond
+// settle is what the client gets to make its next requests, on a machine that
+// is busy with other tests too.
+const settle = 250 * time.Millisecond
 
 // RoundTrip implements http.RoundTripper.
 func (l *lockstep) RoundTrip(r *http.Request) (*http.Response, error) {
