@@ -32,7 +32,10 @@ const snapshotExamples = `  # a node that the scheduler chooses, preferably one 
   aicr snapshot -n gpu-operator -o cm://gpu-operator/before-upgrade
 
   # this machine, without a cluster
-  aicr snapshot --local -t json`
+  aicr snapshot --local -t json
+
+  # the RBAC for a ServiceAccount of your own, to read and apply; no snapshot
+  aicr snapshot -n gpu-operator --add-roles-to-service-account robot`
 
 // snapshotOptions are the flags of aicr snapshot.
 type snapshotOptions struct {
@@ -55,12 +58,13 @@ type snapshotOptions struct {
 	requests, limits []string
 	runID            string
 	local            bool
+	addRolesTo       string
 	cluster          clusterFlags
 
 	flags *pflag.FlagSet
 }
 
-// snapshotRun is a snapshot by one of the two ways.
+// snapshotRun is a snapshot by one of its ways, or what prepares one.
 type snapshotRun interface {
 	// complete turns flags into what the way needs.
 	complete(a *app, o *snapshotOptions) error
@@ -78,10 +82,7 @@ func (a *app) newSnapshot() *cobra.Command {
 		Example: snapshotExamples,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var run snapshotRun = &deployment{}
-			if a.agentMode() || o.local {
-				run = &capture{}
-			}
+			run := o.way(a)
 			if err := o.validate(a); err != nil {
 				return err
 			}
@@ -99,6 +100,17 @@ func (a *app) newSnapshot() *cobra.Command {
 	// The flag exists, so that this cannot fail.
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"yaml", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// way returns what the flags ask for.
+func (o *snapshotOptions) way(a *app) snapshotRun {
+	switch {
+	case o.flags.Changed(addRolesFlag):
+		return &roleManifests{}
+	case a.agentMode() || o.local:
+		return &capture{}
+	}
+	return &deployment{}
 }
 
 // agentMode reports whether this process is the agent in a run's pod.
@@ -135,14 +147,21 @@ func (o *snapshotOptions) register(flags *pflag.FlagSet) {
 	f.StringArrayVar(&o.limits, "limits", nil, "`cpu=1,memory=1Gi`, merged over the defaults; repeatable")
 	f.StringVar(&o.runID, "run-id", "", "`ID` that scopes the names of the run's objects; default: generated")
 	takeFromEnv(f)
+	// No variable sets this one: it is an act, not a setting.
+	f.StringVar(&o.addRolesTo, addRolesFlag, "",
+		"take no snapshot and contact no cluster: write the RBAC that the ServiceAccount of that `name` needs to ./snapshot-rbac-RUN, to read and apply")
 	annotate(f, podAnnotation)
 	flags.AddFlagSet(f)
 
 	o.cluster.register(flags)
 }
 
-// validate checks what both ways have in common.
+// validate checks what the ways have in common.
 func (o *snapshotOptions) validate(a *app) error {
+	if o.runID == "" && o.flags.Changed("run-id") {
+		return errors.New(errors.InvalidRequest, "--run-id is empty").
+			WithAdvice("leave it out to have one generated")
+	}
 	if _, err := serializer.ParseFormat(o.format); err != nil {
 		return err
 	}

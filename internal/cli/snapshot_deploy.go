@@ -68,10 +68,6 @@ func (d *deployment) complete(a *app, o *snapshotOptions) error {
 // to tell.
 func (o *snapshotOptions) agentConfig() (agent.Config, error) {
 	none := agent.Config{}
-	if o.runID == "" && o.flags.Changed("run-id") {
-		return none, errors.New(errors.InvalidRequest, "--run-id is empty").
-			WithAdvice("leave it out to have one generated")
-	}
 	if o.image == "" {
 		return none, errors.New(errors.InvalidRequest, "there is no image for the agent: this build has no default").
 			WithAdvice("name one with --image or AICR_IMAGE, or capture this machine with --local")

@@ -27,8 +27,10 @@ func apiError(err error, format string, args ...any) error {
 func whenOver(ctx context.Context, err error) error {
 	over := ctx.Err()
 	switch {
-	case err == nil, over == nil, stderrors.Is(err, over), errors.CodeOf(err) != errors.Unavailable:
+	case err == nil, over == nil, stderrors.Is(err, over):
 		return err
+	case errors.CodeOf(err) != errors.Unavailable && !stderrors.Is(err, context.Cause(ctx)):
+		return err // another answer than the end of ctx
 	case stderrors.Is(over, context.DeadlineExceeded):
 		return errors.Wrap(errors.Timeout, err, "the time is over")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -29,6 +27,7 @@ type scene struct {
 	t         testing.TB
 	admin     kubernetes.Interface
 	namespace string
+	user      string // whose requests are the run's; empty: the administrator's
 	config    agent.Config
 	*agent.Deployer
 }
@@ -211,41 +210,44 @@ func pointers[T any, P interface {
 }
 
 // as returns a client of a user with those rights in the namespace and in the
-// cluster.
-func as(t testing.TB, namespace string, inNamespace, inCluster []rbacv1.PolicyRule) kubernetes.Interface {
+// cluster. Its requests pass through f where that is set.
+func as(t testing.TB, user, namespace string, inNamespace, inCluster []rbacv1.PolicyRule, f tripper) kubernetes.Interface {
 	t.Helper()
-	ctx, admin := t.Context(), devtest.Client(t)
-	user := "user-" + runid.Generate()
-	meta := metav1.ObjectMeta{Name: user}
-	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user, APIGroup: rbacv1.GroupName}}
+	groups := []string{"system:authenticated"}
+	allow(t, namespace, rbacv1.Subject{Kind: rbacv1.UserKind, Name: user, APIGroup: rbacv1.GroupName}, inNamespace, inCluster)
+	config, err := devtest.Cluster(t).UserConfig(user, groups...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitRights(t, user, groups, namespace, inNamespace)
+	awaitRights(t, user, groups, "", inCluster)
+	return clientOf(t, config, f)
+}
+
+// allow gives a subject rights in the namespace and in the cluster, until the
+// test ends.
+func allow(t testing.TB, namespace string, subject rbacv1.Subject, inNamespace, inCluster []rbacv1.PolicyRule) {
+	t.Helper()
+	ctx, rbac := t.Context(), devtest.Client(t).RbacV1()
+	meta := metav1.ObjectMeta{Name: "allow-" + runid.Generate()}
+	subjects := []rbacv1.Subject{subject}
 	check := func(_ any, err error) {
 		t.Helper()
-		if err != nil && !apierrors.IsAlreadyExists(err) {
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	check(admin.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: inNamespace}, metav1.CreateOptions{}))
-	check(admin.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects,
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}}, metav1.CreateOptions{}))
-	check(admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: inCluster}, metav1.CreateOptions{}))
-	check(admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects,
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}}, metav1.CreateOptions{}))
+	check(rbac.Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: inNamespace}, metav1.CreateOptions{}))
+	check(rbac.RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}}, metav1.CreateOptions{}))
+	check(rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: inCluster}, metav1.CreateOptions{}))
+	check(rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name}}, metav1.CreateOptions{}))
 	t.Cleanup(func() {
 		ctx := context.Background()
-		check(nil, admin.RbacV1().ClusterRoles().Delete(ctx, user, metav1.DeleteOptions{}))
-		check(nil, admin.RbacV1().ClusterRoleBindings().Delete(ctx, user, metav1.DeleteOptions{}))
+		check(nil, rbac.ClusterRoles().Delete(ctx, meta.Name, metav1.DeleteOptions{}))
+		check(nil, rbac.ClusterRoleBindings().Delete(ctx, meta.Name, metav1.DeleteOptions{}))
 	})
-	config, err := devtest.Cluster(t).UserConfig(user, "system:authenticated")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	awaitRights(t, user, []string{"system:authenticated"}, namespace, inNamespace)
-	awaitRights(t, user, []string{"system:authenticated"}, "", inCluster)
-	return client
 }
 
 // awaitRights waits until the API server's authorizer has heard of the rules.
@@ -269,23 +271,4 @@ func awaitRights(t testing.TB, user string, groups []string, namespace string, r
 			return err
 		})
 	}
-}
-
-// roundTripper is a function that stands between a client and the server.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// through returns an administrator's client whose requests pass through f.
-func through(t testing.TB, f func(next http.RoundTripper, r *http.Request) (*http.Response, error)) kubernetes.Interface {
-	t.Helper()
-	config := devtest.Cluster(t).Config()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) { return f(next, r) })
-	})
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
 }

@@ -132,19 +132,29 @@ func (c Config) Validate() error {
 	return c.validateOutput()
 }
 
-func (c Config) validateNames() error {
-	if c.RunID == "" {
+// ValidateRunID reports a run ID that no run can have as an InvalidRequest.
+func ValidateRunID(id string) error {
+	if id == "" {
 		return invalid("RunID", "", "is empty").WithAdvice("generate one with runid.Generate")
 	}
-	if len(c.RunID) > maxRunID {
-		return errors.New(errors.InvalidRequest, "RunID %q has %d characters, at most %d are allowed", c.RunID, len(c.RunID), maxRunID)
+	if len(id) > maxRunID {
+		return errors.New(errors.InvalidRequest, "RunID %q has %d characters, at most %d are allowed", id, len(id), maxRunID)
+	}
+	if msgs := validation.IsDNS1123Label(id); len(msgs) > 0 {
+		return invalid("RunID", id, strings.Join(msgs, "; "))
+	}
+	return nil
+}
+
+func (c Config) validateNames() error {
+	if err := ValidateRunID(c.RunID); err != nil {
+		return err
 	}
 	for _, f := range []struct {
 		field, value string
 		optional     bool
 		check        func(string) []string
 	}{
-		{"RunID", c.RunID, false, validation.IsDNS1123Label},
 		{"Namespace", c.Namespace, false, validation.IsDNS1123Label},
 		{"NameBase", c.NameBase, true, isPrefix},
 		{"JobName", c.JobName, true, isPrefix},

@@ -31,6 +31,8 @@ func TestC7_BadInputIsRefusedBeforeAnyRequest(t *testing.T) {
 	}{
 		{"run ID empty", func(c *agent.Config) { c.RunID = "" }, "RunID"},
 		{"run ID too long", func(c *agent.Config) { c.RunID = strings.Repeat("a", 41) }, "41 characters"},
+		{"run ID as long as a name", func(c *agent.Config) { c.RunID = strings.Repeat("a", 63) }, "63 characters"},
+		{"run ID longer than any name", func(c *agent.Config) { c.RunID = strings.Repeat("a", 1000) }, "1000 characters"},
 		{"run ID no label", func(c *agent.Config) { c.RunID = "Run_1" }, "Run_1"},
 		{"run ID ends with a dash", func(c *agent.Config) { c.RunID = "run-" }, "run-"},
 		{"namespace empty", func(c *agent.Config) { c.Namespace = "" }, "Namespace"},
@@ -76,6 +78,29 @@ func TestC7_BadInputIsRefusedBeforeAnyRequest(t *testing.T) {
 			}
 			if n := len(client.Actions()); n > 0 {
 				t.Errorf("%d requests were sent: %v", n, client.Actions())
+			}
+		})
+	}
+}
+
+func TestC6_ALongPrefixIsCutAndNotRefused(t *testing.T) {
+	long := strings.Repeat("a", 70)
+	for name, change := range map[string]func(*agent.Config){
+		"JobName":            func(c *agent.Config) { c.JobName = long },
+		"NameBase":           func(c *agent.Config) { c.NameBase = long },
+		"ServiceAccountName": func(c *agent.Config) { c.ServiceAccountName = long },
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := validConfig()
+			change(&config)
+			client := fake.NewClientset()
+			agenttest.AllowAccessReviews(client)
+			d := agent.NewDeployer(client, config)
+			if err := d.Deploy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := d.JobName(); len(got) > 63 || !strings.HasSuffix(got, "-"+testRunID) {
+				t.Errorf("Job %q", got)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	stderrors "errors"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +14,6 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/NVIDIA/aicr/internal/devcluster/devtest"
 	"github.com/NVIDIA/aicr/pkg/errors"
@@ -86,12 +86,19 @@ func (w *warnings) String() string {
 // sceneAs is newScene with a client of a user that has only those rights.
 func sceneAs(t *testing.T, inNamespace, inCluster []rbacv1.PolicyRule, change func(*agent.Config)) (*scene, *warnings) {
 	t.Helper()
+	return sceneThrough(t, nil, inNamespace, inCluster, change)
+}
+
+// sceneThrough is sceneAs with requests that pass through f where that is set.
+func sceneThrough(t *testing.T, f tripper, inNamespace, inCluster []rbacv1.PolicyRule, change func(*agent.Config)) (*scene, *warnings) {
+	t.Helper()
 	s, w := newScene(t, nil, nil), &warnings{}
 	s.config.Logger = slog.New(w)
 	if change != nil {
 		change(&s.config)
 	}
-	s.Deployer = agent.NewDeployer(as(t, s.namespace, inNamespace, inCluster), s.config)
+	s.user = "user-" + s.config.RunID
+	s.Deployer = agent.NewDeployer(as(t, s.user, s.namespace, inNamespace, inCluster, f), s.config)
 	t.Cleanup(func() { _ = s.Cleanup(context.Background(), agent.CleanupOptions{Enabled: true}) })
 	return s, w
 }
@@ -124,63 +131,7 @@ func TestC16_AllThatIsMissingIsToldAtOnceAndNothingIsWritten(t *testing.T) {
 		}
 	}
 	s.left()
-	if devtest.Cluster(t).Attached() {
-		return
-	}
-	events, err := devtest.Cluster(t).AuditEvents()
-	s.must(err)
-	for _, e := range events {
-		if strings.Contains(e.User, "user-") && e.Namespace == s.namespace && e.Verb != "get" && e.APIGroup != "authorization.k8s.io" {
-			t.Errorf("the gate sent %s %s", e.Verb, e.URI)
-		}
-	}
-}
-
-func TestC16_EachMissingPermissionIsNamedAlone(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ group, resource, verb, scope string }{
-		{"batch", "jobs", "watch", "ns"},
-		{"", "pods", "watch", "ns"},
-		{"", "configmaps", "get", "ns"},
-		{"", "serviceaccounts", "delete", "ns"},
-		{rbacGroup, "rolebindings", "create", "ns"},
-		{rbacGroup, "clusterrolebindings", "delete", "cluster"},
-	} {
-		t.Run(tc.verb+" "+tc.resource, func(t *testing.T) {
-			t.Parallel()
-			strip := func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-				var out []rbacv1.PolicyRule
-				for _, r := range rules {
-					for _, res := range r.Resources {
-						verbs := r.Verbs
-						if r.APIGroups[0] == tc.group && res == tc.resource {
-							verbs = nil
-							for _, v := range r.Verbs {
-								if v != tc.verb {
-									verbs = append(verbs, v)
-								}
-							}
-						}
-						out = append(out, rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: []string{res}, Verbs: verbs})
-					}
-				}
-				return out
-			}
-			s, _ := sceneAs(t, strip(enoughInNamespace()), strip(enoughInCluster()), nil)
-			err := s.CheckPermissions(t.Context())
-			what := tc.verb + " " + tc.resource
-			if tc.group != "" {
-				what += "." + tc.group
-			}
-			want := "missing permissions: you: " + what + " (in namespace " + s.namespace + ")"
-			if tc.scope == "cluster" {
-				want = "missing permissions: you: " + what + " (cluster-wide)"
-			}
-			if err == nil || err.Error() != want {
-				t.Errorf("got  %v\nwant %s", err, want)
-			}
-		})
-	}
+	onlyReviewed(t, s)
 }
 
 func TestC16_WithoutLogsAndEventsTheRunIsWarnedAndGoesOn(t *testing.T) {
@@ -221,10 +172,9 @@ func TestC12_AnExistingServiceAccountIsUsedAndNothingElseCreated(t *testing.T) {
 	rules := append(enoughInNamespace()[:5:5], rule("", "serviceaccounts", "get"))
 	cluster := []rbacv1.PolicyRule{rule("", "namespaces", "get,patch"), rule("authorization.k8s.io", "subjectaccessreviews", "create")}
 	s, _ := sceneAs(t, rules, cluster, func(c *agent.Config) { c.ServiceAccountName = "robot" })
-	_, err := s.admin.CoreV1().ServiceAccounts(s.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
-	s.must(err)
+	s.account("robot")
 
-	err = s.CheckPermissions(t.Context())
+	err := s.CheckPermissions(t.Context())
 	for _, want := range []string{"ServiceAccount " + s.namespace + "/robot: create configmaps", "robot: patch configmaps", "robot: get nodes (cluster-wide)"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the gate does not tell %q: %v", want, err)
@@ -252,36 +202,38 @@ func TestC12_AnExistingServiceAccountIsUsedAndNothingElseCreated(t *testing.T) {
 	s.must(err)
 }
 
+// agentNeeds are the agent's rights in its namespace and in the cluster.
+func agentNeeds() (inNamespace, inCluster []rbacv1.PolicyRule) {
+	return []rbacv1.PolicyRule{rule("", "configmaps", "create,patch")}, agentInCluster()
+}
+
 // grant gives a ServiceAccount the agent's rights, as an operator would.
 func grant(t *testing.T, s *scene, account string) {
 	t.Helper()
-	ctx, o := t.Context(), metav1.CreateOptions{}
-	meta := metav1.ObjectMeta{Name: "grant-" + runid.Generate()}
-	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.namespace, Name: account}}
-	_, err := s.admin.RbacV1().Roles(s.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "grant"}, Rules: []rbacv1.PolicyRule{rule("", "configmaps", "create,patch")}}, o)
-	s.must(err)
-	_, err = s.admin.RbacV1().RoleBindings(s.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "grant"}, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacGroup, Kind: "Role", Name: "grant"}}, o)
-	s.must(err)
-	_, err = s.admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: agentInCluster()}, o)
-	s.must(err)
-	_, err = s.admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacGroup, Kind: "ClusterRole", Name: meta.Name}}, o)
-	s.must(err)
-	t.Cleanup(func() {
-		ctx, o := context.Background(), metav1.DeleteOptions{}
-		s.must(s.admin.RbacV1().ClusterRoles().Delete(ctx, meta.Name, o))
-		s.must(s.admin.RbacV1().ClusterRoleBindings().Delete(ctx, meta.Name, o))
-	})
+	inNamespace, inCluster := agentNeeds()
+	grantRules(t, s, account, inNamespace, inCluster)
+}
+
+func grantRules(t *testing.T, s *scene, account string, inNamespace, inCluster []rbacv1.PolicyRule) {
+	t.Helper()
+	allow(t, s.namespace, rbacv1.Subject{Kind: "ServiceAccount", Namespace: s.namespace, Name: account}, inNamespace, inCluster)
 	user := "system:serviceaccount:" + s.namespace + ":" + account
-	awaitRights(t, user, nil, s.namespace, []rbacv1.PolicyRule{rule("", "configmaps", "create,patch")})
-	awaitRights(t, user, nil, "", agentInCluster())
+	awaitRights(t, user, nil, s.namespace, inNamespace)
+	awaitRights(t, user, nil, "", inCluster)
+}
+
+// account makes a ServiceAccount of the operator's.
+func (s *scene) account(name string) {
+	s.t.Helper()
+	_, err := s.admin.CoreV1().ServiceAccounts(s.namespace).Create(s.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	s.must(err)
 }
 
 func TestC17_ACallerWhoMayNotAskForTheServiceAccountIsWarned(t *testing.T) {
 	t.Parallel()
 	rules := append(enoughInNamespace()[:5:5], rule("", "serviceaccounts", "get"))
 	s, w := sceneAs(t, rules, []rbacv1.PolicyRule{rule("", "namespaces", "get,patch")}, func(c *agent.Config) { c.ServiceAccountName = "robot" })
-	_, err := s.admin.CoreV1().ServiceAccounts(s.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
-	s.must(err)
+	s.account("robot")
 	s.must(s.CheckPermissions(t.Context()))
 	for _, want := range []string{"unverified", "robot: create configmaps", "robot: get nodes"} {
 		if !strings.Contains(w.String(), want) {
@@ -300,6 +252,18 @@ func TestC13_AServiceAccountThatCannotBeLookedUpStopsTheRun(t *testing.T) {
 	}
 	s.left()
 
+	// Nor does it guess where the server cannot be reached.
+	s = newScene(t, through(t, func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+		if about(r, http.MethodGet, "serviceaccounts") {
+			return nil, stderrors.New("connection lost")
+		}
+		return next.RoundTrip(r)
+	}), func(c *agent.Config) { c.ServiceAccountName = "robot" })
+	if err := s.Deploy(t.Context()); !stderrors.Is(err, errors.Unavailable) {
+		t.Errorf("%v, want UNAVAILABLE", err)
+	}
+	s.left()
+
 	// NotFound: the value is a prefix.
 	s, _ = sceneAs(t, enoughInNamespace(), enoughInCluster(), func(c *agent.Config) { c.ServiceAccountName = "robot" })
 	s.deploy()
@@ -310,74 +274,19 @@ func TestC13_AServiceAccountThatCannotBeLookedUpStopsTheRun(t *testing.T) {
 	s.left()
 }
 
-func TestC10_TheNamespaceIsEnsuredAndNeverTakenFromItsOwner(t *testing.T) {
+func TestC13_WithoutANameNoServiceAccountIsLookedUp(t *testing.T) {
 	t.Parallel()
-	const managedBy = "app.kubernetes.io/managed-by"
-	get := func(t *testing.T, client kubernetes.Interface, name string) *corev1.Namespace {
-		t.Helper()
-		ns, err := client.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ns
+	x := &tap{}
+	s := newScene(t, through(t, x.trip), nil)
+	s.account("aicr") // the default prefix is no name
+	s.deploy()
+	if got, want := s.job().Spec.Template.Spec.ServiceAccountName, "aicr-"+s.config.RunID; got != want {
+		t.Errorf("the pod runs as %q, want %q", got, want)
 	}
-	t.Run("absent", func(t *testing.T) {
-		t.Parallel()
-		s := newScene(t, nil, func(c *agent.Config) { c.Namespace += "-x" })
-		s.namespace = s.config.Namespace
-		s.deploy()
-		if got := get(t, s.admin, s.namespace).Labels[managedBy]; got != "aicr" {
-			t.Errorf("managed by %q", got)
+	for _, r := range x.requests(http.MethodGet) {
+		if strings.Contains(r, "serviceaccounts") {
+			t.Errorf("looked up: %s", r)
 		}
-		s.cleanup()
-		s.left()
-		get(t, s.admin, s.namespace) // stays
-		s.must(s.admin.CoreV1().Namespaces().Delete(t.Context(), s.namespace, metav1.DeleteOptions{}))
-	})
-	t.Run("absent and the caller may not create it", func(t *testing.T) {
-		t.Parallel()
-		s, _ := sceneAs(t, enoughInNamespace(), enoughInCluster(), func(c *agent.Config) { c.Namespace = "absent-" + c.RunID })
-		err := s.Deploy(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "you: create namespaces (cluster-wide)") {
-			t.Errorf("%v", err)
-		}
-	})
-	t.Run("without an owner", func(t *testing.T) {
-		t.Parallel()
-		s := newScene(t, nil, nil)
-		s.deploy()
-		if got := get(t, s.admin, s.namespace).Labels[managedBy]; got != "aicr" {
-			t.Errorf("managed by %q", got)
-		}
-	})
-	t.Run("of another owner", func(t *testing.T) {
-		t.Parallel()
-		s, w := sceneAs(t, enoughInNamespace(), enoughInCluster(), nil)
-		ns := get(t, s.admin, s.namespace)
-		ns.Labels[managedBy] = "Helm"
-		ns, err := s.admin.CoreV1().Namespaces().Update(t.Context(), ns, metav1.UpdateOptions{})
-		s.must(err)
-		s.deploy()
-		if diff := cmp.Diff(ns, get(t, s.admin, s.namespace)); diff != "" {
-			t.Error(diff)
-		}
-		if !strings.Contains(w.String(), `managed by "Helm"`) {
-			t.Errorf("no warning: %s", w)
-		}
-	})
-	for verbs, want := range map[string]string{"get": "could not be labelled", "patch": "could not be read"} {
-		t.Run("the caller may only "+verbs, func(t *testing.T) {
-			t.Parallel()
-			cluster := enoughInCluster()
-			cluster[0] = rule("", "namespaces", verbs)
-			s, w := sceneAs(t, enoughInNamespace(), cluster, nil)
-			s.deploy()
-			if !strings.Contains(w.String(), want) {
-				t.Errorf("no warning: %s", w)
-			}
-			s.cleanup()
-			s.left()
-		})
 	}
 }
 
@@ -396,6 +305,22 @@ func TestC18_WhatWouldFailAnywayIsFoundBeforeTheFirstWrite(t *testing.T) {
 		if after := stateOf(s, "ConfigMap"); after != before {
 			t.Errorf("changed: %v, was %v", after, before)
 		}
+	})
+	t.Run("a ConfigMap at an output that is the run's own", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t, nil, func(c *agent.Config) { c.Output, c.OwnsOutputConfigMap = "cm://"+c.Namespace+"/mine", true })
+		_, err := s.admin.CoreV1().ConfigMaps(s.namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{})
+		s.must(err)
+		err = s.Deploy(t.Context())
+		if !stderrors.Is(err, errors.Conflict) || !strings.Contains(err.Error(), s.namespace+"/mine") {
+			t.Errorf("%v, want a CONFLICT that names it", err)
+		}
+		if advice := errors.AdviceOf(err); !strings.Contains(advice, "another output") || strings.Contains(advice, "run ID") {
+			t.Errorf("advice %q, want one about the output", advice)
+		}
+		s.cleanup()
+		_, err = s.admin.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), "mine", metav1.GetOptions{})
+		s.must(err)
 	})
 	for _, level := range []string{"baseline", "restricted"} {
 		t.Run("Pod Security "+level, func(t *testing.T) {

@@ -20,8 +20,9 @@ const logTailBytes = 16 << 10
 // "[prefix] " where a prefix is given, until the agent ends or ctx is done. It
 // waits for the agent to start. Errors are those of w, or as those of
 // WaitForPodReady.
-func (d *Deployer) StreamLogs(ctx context.Context, w io.Writer, prefix string) error {
-	err := d.waitForPod(ctx, 0, "start", func(pod *corev1.Pod) (bool, error) {
+func (d *Deployer) StreamLogs(ctx context.Context, w io.Writer, prefix string) (err error) {
+	defer func() { err = whenOver(ctx, err) }()
+	err = d.waitForPod(ctx, 0, "start", func(pod *corev1.Pod) (bool, error) {
 		return started(pod) || finished(pod), nil
 	})
 	if err != nil {
@@ -54,7 +55,8 @@ func (d *Deployer) StreamLogs(ctx context.Context, w io.Writer, prefix string) e
 
 // GetPodLogs returns what the agent has logged so far, also of a failed pod.
 // It is NotFound where the Job has no pod.
-func (d *Deployer) GetPodLogs(ctx context.Context) (string, error) {
+func (d *Deployer) GetPodLogs(ctx context.Context) (_ string, err error) {
+	defer func() { err = whenOver(ctx, err) }()
 	logs, err := d.openLogs(ctx, &corev1.PodLogOptions{Container: containerName})
 	if err != nil {
 		return "", err

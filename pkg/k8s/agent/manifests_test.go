@@ -1,22 +1,24 @@
 package agent_test
 
 import (
-	"bytes"
 	"context"
 	stderrors "errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/NVIDIA/aicr/internal/devcluster/devtest"
 	"github.com/NVIDIA/aicr/pkg/errors"
 	"github.com/NVIDIA/aicr/pkg/k8s/agent"
+	"github.com/NVIDIA/aicr/pkg/k8s/configmap"
+	"github.com/NVIDIA/aicr/pkg/serializer"
 )
 
 func TestC14_ManifestsAreNamedAndTheSameEveryTime(t *testing.T) {
@@ -60,37 +62,110 @@ func TestC14_ManifestsAreNamedAndTheSameEveryTime(t *testing.T) {
 	}
 }
 
+// TestC14_AppliedManifestsLetARunThroughTheGateAndRevokedOnesDoNot: kubectl
+// applies and deletes the files, and a caller without any right about RBAC runs
+// the agent in between.
 func TestC14_AppliedManifestsLetARunThroughTheGateAndRevokedOnesDoNot(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, nil, func(c *agent.Config) { c.ServiceAccountName = "robot" })
-	_, err := s.admin.CoreV1().ServiceAccounts(s.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
-	s.must(err)
+	inNamespace, inCluster := enoughWithAccount()
+	s, w := sceneAs(t, inNamespace, inCluster, func(c *agent.Config) { c.ServiceAccountName = "robot" })
+	s.account("robot")
 	manifests, err := agent.BuildServiceAccountRoleManifests(agent.ManifestOptions{Namespace: s.namespace, ServiceAccountName: "robot"})
 	s.must(err)
-	var all [][]byte
+	dir := t.TempDir()
 	for _, m := range manifests {
-		all = append(all, m.Content)
+		s.must(os.WriteFile(filepath.Join(dir, m.FileName), m.Content, 0o600))
 	}
-	kubectl := func(verb string) {
-		t.Helper()
-		cmd := devtest.Cluster(t).Kubectl(t.Context(), verb, "-f", "-")
-		cmd.Stdin = bytes.NewReader(bytes.Join(all, []byte("---\n")))
-		cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("kubectl %s: %v\n%s", verb, err, out)
-		}
-	}
-	if err := s.CheckPermissions(t.Context()); !stderrors.Is(err, errors.Unauthorized) {
-		t.Errorf("before: %v", err)
-	}
-	// The API server's authorizer hears of both a moment later.
-	kubectl("apply")
-	devtest.Eventually(t, "the gate opens", time.Minute, s.CheckPermissions)
-	kubectl("delete")
-	devtest.Eventually(t, "the gate closes", time.Minute, func(ctx context.Context) error {
-		if err := s.CheckPermissions(ctx); !stderrors.Is(err, errors.Unauthorized) {
-			return fmt.Errorf("want UNAUTHORIZED: %w", err)
+	kubectl := func(ctx context.Context, args ...string) error {
+		cmd := devtest.Cluster(t).Kubectl(ctx, append(args, "-f", dir)...)
+		cmd.Env = append(os.Environ(), "HOME="+dir)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("kubectl %v: %w: %s", args, err, out)
 		}
 		return nil
-	})
+	}
+	closed := func(ctx context.Context) error {
+		err := s.CheckPermissions(ctx)
+		for _, want := range []string{"robot: create configmaps", "robot: patch configmaps", "robot: get nodes"} {
+			if !stderrors.Is(err, errors.Unauthorized) || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("want UNAUTHORIZED that tells %q: %w", want, err)
+			}
+		}
+		return nil
+	}
+	s.must(closed(t.Context()))
+	s.must(kubectl(t.Context(), "apply"))
+	t.Cleanup(func() { _ = kubectl(context.Background(), "delete", "--ignore-not-found") })
+	// The API server's authorizer hears of both a moment later.
+	devtest.Eventually(t, "the gate opens", time.Minute, s.CheckPermissions)
+	applied := rbacOf(t, s)
+	if len(applied) < 4 {
+		t.Fatalf("applied: %v", applied)
+	}
+	s.deploy()
+	s.must(s.writeAs("robot"))
+	got, err := s.GetSnapshot(t.Context())
+	s.must(err)
+	if string(got) != "kind: Snapshot\n" {
+		t.Errorf("snapshot %q", got)
+	}
+	s.cleanup()
+	s.left()
+	if diff := cmp.Diff(applied, rbacOf(t, s)); diff != "" {
+		t.Errorf("the run changed RBAC: %s", diff)
+	}
+	if byUser, ok := requestsOf(t, s); ok {
+		for _, e := range byUser[s.user] {
+			if e.APIGroup == rbacGroup || e.Resource == "serviceaccounts" && e.Verb != "get" {
+				t.Errorf("the run sent %s %s", e.Verb, e.URI)
+			}
+		}
+	}
+	if got := w.String(); got != "" {
+		t.Errorf("warnings: %s", got)
+	}
+	s.must(kubectl(t.Context(), "delete"))
+	devtest.Eventually(t, "the gate closes", time.Minute, closed)
+}
+
+// rbacOf tells the version of each RBAC object in the run's namespace, and of
+// those of the cluster that are about it.
+func rbacOf(t *testing.T, s *scene) map[string]string {
+	t.Helper()
+	ctx, o, rbac := t.Context(), metav1.ListOptions{}, s.admin.RbacV1()
+	out := map[string]string{}
+	add := func(kind string, objects []metav1.Object, err error) {
+		s.must(err)
+		for _, m := range objects {
+			if m.GetNamespace() == s.namespace || strings.Contains(m.GetName(), s.namespace) || strings.Contains(m.GetName(), s.config.RunID) {
+				out[kind+" "+m.GetName()] = m.GetResourceVersion()
+			}
+		}
+	}
+	roles, err := rbac.Roles(s.namespace).List(ctx, o)
+	add("Role", pointers(roles.Items), err)
+	bindings, err := rbac.RoleBindings(s.namespace).List(ctx, o)
+	add("RoleBinding", pointers(bindings.Items), err)
+	clusterRoles, err := rbac.ClusterRoles().List(ctx, o)
+	add("ClusterRole", pointers(clusterRoles.Items), err)
+	clusterBindings, err := rbac.ClusterRoleBindings().List(ctx, o)
+	add("ClusterRoleBinding", pointers(clusterBindings.Items), err)
+	return out
+}
+
+// writeAs plays the agent's write as that ServiceAccount, with its rights.
+func (s *scene) writeAs(account string) error {
+	s.t.Helper()
+	config := devtest.Cluster(s.t).Config()
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + s.namespace + ":" + account,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + s.namespace, "system:authenticated"},
+	}
+	job := s.job()
+	return serializer.NewConfigMap(serializer.ConfigMapOptions{
+		Client: clientOf(s.t, config, nil),
+		Ref:    configmap.Ref{Namespace: s.namespace, Name: agent.StagingConfigMapName(s.config.RunID)},
+		Owner:  &serializer.JobRef{Name: job.Name, UID: job.UID},
+	}).Write(s.t.Context(), serializer.Document{Format: serializer.YAML, Data: []byte("kind: Snapshot\n"), Kind: "Snapshot", Version: "test"})
 }

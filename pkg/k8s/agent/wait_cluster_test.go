@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	stderrors "errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -77,6 +79,74 @@ func TestC32_ADeletedJobIsAnErrorAtOnce(t *testing.T) {
 	}
 	if err := s.WaitForCompletion(t.Context(), time.Minute); !stderrors.Is(err, errors.NotFound) {
 		t.Errorf("deleted before: %v", err)
+	}
+}
+
+// podWaits are the calls that wait for the Job's pod.
+func (s *scene) podWaits() map[string]func() error {
+	return map[string]func() error{
+		"WaitForPodReady": func() error { return s.WaitForPodReady(s.t.Context(), time.Minute) },
+		"StreamLogs":      func() error { return s.StreamLogs(s.t.Context(), io.Discard, "") },
+	}
+}
+
+func TestC32_AWaitForThePodEndsWhenTheJobIsDeleted(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"WaitForPodReady", "StreamLogs"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x, both := &tap{}, make(chan struct{}, 2)
+			s := newScene(t, through(t, x.trip), nil)
+			s.deploy()
+			x.set(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+				resp, err := next.RoundTrip(r)
+				if err == nil && r.URL.Query().Get("watch") != "" {
+					select {
+					case both <- struct{}{}:
+					default:
+					}
+				}
+				return resp, err
+			})
+			done := make(chan error, 1)
+			go func() { done <- s.podWaits()[name]() }()
+			<-both
+			<-both // the Job's watch and the pods'
+			background := metav1.DeletePropagationBackground
+			s.must(s.admin.BatchV1().Jobs(s.namespace).Delete(t.Context(), s.JobName(), metav1.DeleteOptions{PropagationPolicy: &background}))
+			if err := <-done; !stderrors.Is(err, errors.NotFound) || !strings.Contains(err.Error(), "deleted") {
+				t.Errorf("%v, want NOT_FOUND", err)
+			}
+		})
+	}
+}
+
+// TestC32_AWaitForThePodEndsWhenTheJobFailsWithoutOne: a quota lets none be
+// created, and the Job's deadline, which the test shortens, ends it.
+func TestC32_AWaitForThePodEndsWhenTheJobFailsWithoutOne(t *testing.T) {
+	t.Parallel()
+	devtest.Controllers(t)
+	s := newScene(t, nil, nil)
+	_, err := s.admin.CoreV1().ResourceQuotas(s.namespace).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+	}, metav1.CreateOptions{})
+	s.must(err)
+	devtest.Eventually(t, "the quota holds", time.Minute, func(ctx context.Context) error {
+		quota, err := s.admin.CoreV1().ResourceQuotas(s.namespace).Get(ctx, "none", metav1.GetOptions{})
+		if err == nil && len(quota.Status.Hard) == 0 {
+			err = stderrors.New("not yet")
+		}
+		return err
+	})
+	s.deploy()
+	_, err = s.admin.BatchV1().Jobs(s.namespace).Patch(t.Context(), s.JobName(), types.MergePatchType,
+		[]byte(`{"spec":{"activeDeadlineSeconds":1}}`), metav1.PatchOptions{})
+	s.must(err)
+	for name, wait := range s.podWaits() {
+		if err := wait(); !stderrors.Is(err, errors.Internal) || !strings.Contains(err.Error(), "DeadlineExceeded") {
+			t.Errorf("%s: %v, want INTERNAL that tells why the Job failed", name, err)
+		}
 	}
 }
 
