@@ -22,7 +22,7 @@ import (
 // nothingLeft fails unless the cluster is as before, ten seconds later at most.
 func nothingLeft(t *testing.T, taker *inventory.Taker, before inventory.Inventory) {
 	t.Helper()
-	devtest.Eventually(t, "nothing is left", 10*time.Second, func(ctx context.Context) error {
+	devtest.Eventually(t, "nothing is left", time.Minute, func(ctx context.Context) error {
 		return taker.Unchanged(ctx, before)
 	})
 }
