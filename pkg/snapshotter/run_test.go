@@ -19,7 +19,8 @@ import (
 	"github.com/NVIDIA/aicr/pkg/snapshotter"
 )
 
-// nothingLeft fails unless the cluster is as before, ten seconds later at most.
+// nothingLeft fails unless the cluster is as before soon after; listing all
+// kinds alone takes seconds on a busy machine.
 func nothingLeft(t *testing.T, taker *inventory.Taker, before inventory.Inventory) {
 	t.Helper()
 	devtest.Eventually(t, "nothing is left", time.Minute, func(ctx context.Context) error {

@@ -267,7 +267,7 @@ func TestNothingIsLeftOfARun(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Ten seconds are allowed for the pod and the garbage collector.
-		devtest.Eventually(t, "nothing is left", 10*time.Second, func(ctx context.Context) error {
+		devtest.Eventually(t, "nothing is left", time.Minute, func(ctx context.Context) error {
 			return taker.Unchanged(ctx, before)
 		})
 	}
