@@ -178,6 +178,10 @@ func (c *run) names(err error) bool {
 	if !c.fault.wide {
 		return strings.Contains(text, subject(c.target, c.record().struck.name))
 	}
+	// One that was about to be sent beside it is in no record.
+	if c.target.asks != "" && strings.Contains(text, "ask whether ") {
+		return true
+	}
 	// Every name holds the run's ID; only access reviews have none.
 	return strings.Contains(text, c.runID) || slices.ContainsFunc(c.record().requests, func(r request) bool {
 		return r.asks != "" && strings.Contains(text, subject(r, ""))
