@@ -139,7 +139,11 @@ func (s *scene) jobOwner() metav1.OwnerReference {
 func (s *scene) left(want ...string) {
 	s.t.Helper()
 	devtest.Eventually(s.t, "what is left", 30*time.Second, func(ctx context.Context) error {
-		got, err := runObjects(ctx, s.admin, s.namespace, s.config.RunID)
+		objects, err := runObjects(ctx, s.admin, s.namespace, s.config.RunID)
+		var got []string
+		for _, o := range objects {
+			got = append(got, o.kind)
+		}
 		if err == nil && strings.Join(got, " ") != strings.Join(want, " ") {
 			err = fmt.Errorf("left %v, want %v", got, want)
 		}
@@ -147,9 +151,14 @@ func (s *scene) left(want ...string) {
 	})
 }
 
-// runObjects lists the kinds of what carries a run ID in its name.
-func runObjects(ctx context.Context, client kubernetes.Interface, ns, runID string) ([]string, error) {
-	var out []string
+type runObject struct {
+	kind string
+	metav1.Object
+}
+
+// runObjects lists what carries a run ID in its name.
+func runObjects(ctx context.Context, client kubernetes.Interface, ns, runID string) ([]runObject, error) {
+	var out []runObject
 	o := metav1.ListOptions{}
 	for _, list := range []func() (string, []metav1.Object, error){
 		func() (string, []metav1.Object, error) {
@@ -191,7 +200,7 @@ func runObjects(ctx context.Context, client kubernetes.Interface, ns, runID stri
 		}
 		for _, m := range objects {
 			if strings.Contains(m.GetName(), runID) {
-				out = append(out, kind)
+				out = append(out, runObject{kind, m})
 			}
 		}
 	}

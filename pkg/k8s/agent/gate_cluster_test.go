@@ -192,8 +192,8 @@ func TestC12_AnExistingServiceAccountIsUsedAndNothingElseCreated(t *testing.T) {
 	objects, err := runObjects(t.Context(), s.admin, s.namespace, s.config.RunID)
 	s.must(err)
 	for _, o := range objects {
-		if o != "Job" && o != "Pod" {
-			t.Errorf("the run created a %s", o)
+		if o.kind != "Job" && o.kind != "Pod" {
+			t.Errorf("the run created a %s", o.kind)
 		}
 	}
 	s.cleanup()

@@ -40,6 +40,36 @@ func TestC20_CleanupLeavesNothingOfTheRun(t *testing.T) {
 	s.cleanup() // a second call has nothing to do
 }
 
+func TestC9_WhatTheServerKeepsCarriesTheRunsLabels(t *testing.T) {
+	t.Parallel()
+	devtest.Controllers(t)
+	s := newScene(t, nil, nil)
+	s.deploy()
+	s.pod()
+	objects, err := runObjects(t.Context(), s.admin, s.namespace, s.config.RunID)
+	s.must(err)
+	if len(objects) != 7 {
+		t.Errorf("%d objects, want the six kinds and the pod", len(objects))
+	}
+	invocation := s.job().Labels["aicr.run/invocation-id"]
+	if invocation == "" {
+		t.Error("the Job has no invocation ID")
+	}
+	for _, o := range objects {
+		for key, want := range map[string]string{
+			"app.kubernetes.io/name":       "aicr",
+			"app.kubernetes.io/managed-by": "aicr",
+			"app.kubernetes.io/component":  "snapshot-agent",
+			"aicr.run/run-id":              s.config.RunID,
+			"aicr.run/invocation-id":       invocation,
+		} {
+			if got := o.GetLabels()[key]; got != want {
+				t.Errorf("%s: label %s is %q, want %q", o.kind, key, got, want)
+			}
+		}
+	}
+}
+
 func TestC8_AnObjectAtOneOfTheRunsNamesIsAConflictAndStays(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"Job", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"} {
